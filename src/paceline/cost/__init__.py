@@ -1,0 +1,1 @@
+"""Pure formulas for what things cost, shared by planning and simulating."""

@@ -1,0 +1,1 @@
+"""The records that stages hand to one another, one a file. Frozen, versioned, and readable without torch."""

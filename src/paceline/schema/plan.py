@@ -1,0 +1,61 @@
+"""What each worker will do: its strategy, its share, its local steps. Written by the planner, read by every worker."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from paceline.schema.cluster import Emulation
+from paceline.schema.record import Record
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+class WorkerPlan(Record):
+    """One worker. ``share``: its samples of one update (0 before the global batch is known)."""
+
+    group: str
+    device: str
+    speed: float | None = None
+    threads: Positive
+    share: Annotated[int, Field(ge=0)]
+    micro_batch: Positive | None = None
+    solo_samples_per_second: float | None = None
+
+
+class JobPlan(Record):
+    """One torchrun job: workers that start together. ``local_steps``: updates between two exchanges with the server."""
+
+    name: str
+    workers: Annotated[list[WorkerPlan], Field(min_length=1)]
+    local_steps: Positive = 1
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        return tuple(worker.share for worker in self.workers)
+
+
+class Plan(Record):
+    """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan."""
+
+    version: Literal[1] = 1
+    strategy: str
+    cluster: str
+    emulation: Emulation
+    global_batch: Positive | None
+    jobs: Annotated[list[JobPlan], Field(min_length=1)]
+    limit_samples_per_second: float | None = None
+    predicted_samples_per_second: float | None = None
+    reason: str = ""
+    probe_seconds: float | None = None
+    timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
+
+    @property
+    def workers(self) -> list[WorkerPlan]:
+        """All workers in global rank order: job by job, rank by rank."""
+        return [worker for job in self.jobs for worker in job.workers]
+
+    @property
+    def emulated(self) -> bool:
+        return self.emulation != "none"

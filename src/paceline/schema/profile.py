@@ -1,0 +1,38 @@
+"""What a probe measured: how fast each device trains while all train at once and none talks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from paceline.schema.cluster import Emulation
+from paceline.schema.record import Record
+
+
+class DeviceProfile(Record):
+    """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included."""
+
+    group: str
+    device: str
+    speed: float | None
+    threads: Annotated[int, Field(ge=1)]
+    micro_batch: int | None
+    batch: Annotated[int, Field(ge=1)]
+    samples_per_second: Annotated[float, Field(gt=0)]
+
+
+class Profile(Record):
+    """All devices of a cluster, in rank order, for one recipe. ``model_bytes``: float32 bytes of one exchange."""
+
+    version: Literal[1] = 1
+    cluster: str
+    emulation: Emulation
+    global_batch: Annotated[int, Field(ge=1)]
+    model_bytes: Annotated[int, Field(ge=0)]
+    devices: Annotated[list[DeviceProfile], Field(min_length=1)]
+
+    @property
+    def limit(self) -> float:
+        """Samples/s of all devices at once, training and never talking."""
+        return sum(device.samples_per_second for device in self.devices)

@@ -1,0 +1,87 @@
+"""What all records share: frozen, unknown keys refused with the nearest known one, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+from typing_extensions import Self
+
+from paceline.errors import ConfigError, nearest
+
+
+class Record(BaseModel):
+    """A frozen record that reads from YAML or JSON and writes JSON atomically."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Load a YAML or JSON file.
+
+        Raises:
+            ConfigError: the file is missing, is not YAML, or does not fit the record; names file and key.
+        """
+        try:
+            content = yaml.safe_load(path.read_text())
+        except OSError as error:
+            raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy="Check the path.") from error
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            reason = " ".join(str(error).split())
+            raise ConfigError(f"{path} is not YAML: {reason}", remedy="Mend the file and try again.") from error
+        return cls.parse(content, str(path))
+
+    @classmethod
+    def parse(cls, content: Any, where: str) -> Self:
+        """Check ``content`` (as loaded from a file); ``where`` names its source in errors."""
+        if not isinstance(content, dict):
+            raise ConfigError(f"found {type(content).__name__}", expected="a mapping of keys", where=where)
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            raise _explained(cls, error, where) from error
+
+    def write(self, path: Path) -> None:
+        """Write as JSON; a reader sees the old file or the whole new one, never a part."""
+        write_atomically(path, self.model_dump_json(indent=2) + "\n")
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write ``text`` to a temporary file beside ``path`` and rename it into place."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _explained(cls: type[BaseModel], error: ValidationError, where: str) -> ConfigError:
+    first = error.errors()[0]
+    path = [str(part) for part in first["loc"]]
+    key = ".".join(path)
+    if first["type"] == "extra_forbidden":
+        known = _fields_at(cls.model_json_schema(), first["loc"][:-1])
+        return ConfigError(f"unknown key '{key}'", remedy=nearest(path[-1], known), where=where)
+    seen = json.dumps(first["input"], default=str)
+    what = f"key '{key}' is {seen[:80]}: {first['msg']}" if key else first["msg"].removeprefix("Value error, ")
+    return ConfigError(what, where=where, remedy="Mend the file and try again.")
+
+
+def _fields_at(schema: dict[str, Any], loc: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields at ``loc`` of a JSON schema, following references and array items."""
+    node = schema
+    for step in loc:
+        node = node.get("items", {}) if isinstance(step, int) else node.get("properties", {}).get(step, {})
+        reference = node.get("$ref", "").rpartition("/")[2]
+        node = schema.get("$defs", {}).get(reference, node)
+    return list(node.get("properties", {}))

@@ -1,0 +1,71 @@
+"""``summary.json``: the stable figures of one run. Field names do not change within a schema version."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from paceline.schema.record import Record
+
+
+class Staleness(Record):
+    """Versions that passed between a group's pull and its push. ``histogram``: staleness -> number of pushes."""
+
+    mean: float
+    max: int
+    histogram: dict[int, int]
+
+
+class DeviceSummary(Record):
+    """One device. ``busy``, ``waiting`` and ``exchanging`` are parts of its training time; rates are samples/s."""
+
+    rank: int
+    group: str
+    name: str
+    share: int
+    samples: int
+    samples_per_second: float
+    solo_samples_per_second: float | None
+    busy: float
+    waiting: float
+    exchanging: float
+
+
+class EpochSummary(Record):
+    """How often the samples of one epoch were trained: each exactly once when both counts are 0."""
+
+    epoch: int
+    samples: int
+    duplicates: int
+    missing: int
+
+
+class Event(Record):
+    """A join, a leave or a fault. ``at``: seconds from the start of training."""
+
+    at: float
+    kind: str
+    what: str
+
+
+class Summary(Record):
+    """One run in figures. ``seconds`` is training time: evaluation and start-up are not in it."""
+
+    schema_version: Literal[1] = 1
+    strategy: str
+    cluster: str
+    emulation: str
+    emulated: bool
+    samples: int
+    seconds: float
+    samples_per_second: float
+    limit_samples_per_second: float | None
+    fraction_of_limit: float | None
+    predicted_samples_per_second: float | None
+    prediction_error: float | None
+    accuracy: float | None
+    staleness: Staleness
+    devices: list[DeviceSummary]
+    epochs: list[EpochSummary]
+    events: list[Event]
+    versions: dict[str, str]
+    command: str

@@ -1,0 +1,49 @@
+"""What happened, whoever wrote it: a real run or a simulation. Times are seconds on one axis."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SpanKind = Literal["compute", "exchange", "wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One stretch of a worker's time. ``samples`` counts what a compute span trained."""
+
+    kind: SpanKind
+    start: float
+    stop: float
+    samples: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened at one moment: ``log``, ``epoch``, ``done``, ``staleness``, ``event``, ``measure``."""
+
+    kind: str
+    at: float
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class WorkerTrace:
+    """One worker's spans and marks, in time order. ``complete`` is false when the worker died on the way."""
+
+    rank: int
+    group: str
+    name: str
+    host: str
+    share: int
+    spans: list[Span] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
+    complete: bool = True
+
+
+@dataclass(frozen=True)
+class Trace:
+    """All workers of a run. Training stretches are the ``epoch`` marks' start..stop; evaluation lies outside."""
+
+    workers: list[WorkerTrace]
+    simulated: bool = False

@@ -1,0 +1,94 @@
+"""The account of one run's samples: which positions of the epoch's order are taken, done, or given back.
+
+       take             settle
+free --------> leased --------> done          an epoch is over when all of it is done
+  ^               |
+  +---- release --+   (its group died)
+"""
+
+from __future__ import annotations
+
+from paceline.errors import ConfigError
+from paceline.ops import Range
+
+
+class Ledger:
+    """Hands out each position of each epoch once. Not thread-safe; the caller holds a lock.
+
+    A lease near the end of the epoch is no larger than the group's part of what is left, in proportion to what
+    all groups ask for, so that fast and slow groups end together.
+    """
+
+    def __init__(self) -> None:
+        self.epoch = -1
+        self.size = 0
+        self.done = 0
+        self._free: list[Range] = []
+        self._leases: dict[str, Range] = {}
+        self._wants: dict[str, int] = {}
+
+    def open(self, epoch: int, size: int) -> None:
+        """Start ``epoch`` of ``size`` samples; opening the running epoch again does nothing.
+
+        Raises:
+            ConfigError: another size than the other groups see, or an epoch out of order.
+        """
+        if epoch == self.epoch and size == self.size:
+            return
+        if epoch == self.epoch:
+            raise ConfigError(
+                f"a group opened epoch {epoch} with {size} samples",
+                expected=f"{self.size}, as the other groups have",
+                remedy="Give every group the same dataset.",
+            )
+        if epoch < self.epoch or not self.over:
+            raise ConfigError(
+                f"a group opened epoch {epoch} while epoch {self.epoch} has {self.size - self.done} samples open",
+                remedy="Use run.loader once an epoch, to its end, in every worker.",
+            )
+        self.epoch, self.size, self.done = epoch, size, 0
+        self._free = [Range(0, size)] if size else []
+        self._leases.clear()
+
+    @property
+    def over(self) -> bool:
+        """Every sample of the epoch is done."""
+        return self.done == self.size
+
+    def take(self, group: str, want: int, batch: int = 1) -> Range | None:
+        """A lease of at most ``want`` samples, in whole batches of ``batch`` where the epoch allows.
+
+        Returns:
+            The range; an empty one if the epoch is over; ``None`` if all that is left is leased to other groups,
+            whose death would free it again: ask again later.
+        """
+        self._wants[group] = want
+        if self.over:
+            return Range(self.size, self.size)
+        if not self._free:
+            return None
+        left = sum(map(len, self._free))
+        fair = -(-left * want // sum(self._wants.values()))
+        size = min(want, -(-fair // batch) * batch)
+        first = self._free[0]
+        lease = Range(first.start, min(first.start + size, first.stop))
+        self._free[0] = Range(lease.stop, first.stop)
+        if not self._free[0]:
+            self._free.pop(0)
+        self._leases[group] = lease
+        return lease
+
+    def settle(self, group: str) -> Range | None:
+        """The group's lease is trained and counts; returns it."""
+        lease = self._leases.pop(group, None)
+        if lease is not None:
+            self.done += len(lease)
+        return lease
+
+    def release(self, group: str) -> Range | None:
+        """The group is gone: its open lease, returned here, is free again."""
+        self._wants.pop(group, None)
+        lease = self._leases.pop(group, None)
+        if lease is not None:
+            self._free.insert(0, lease)
+        return lease

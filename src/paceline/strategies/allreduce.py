@@ -1,0 +1,25 @@
+"""Synchronous data parallelism: one exact update of the global batch, cut evenly or in proportion to speed."""
+
+from paceline.ops import Compute, Lease, Program, Update
+from paceline.strategies.base import Layout, Member, Strategy
+
+
+class AllReduce(Strategy):
+    """Shares in proportion to speed; the loss of each share weighs its samples (algorithms 3.1)."""
+
+    about = "exact synchronous updates, shares in proportion to speed"
+    layout = Layout(shares="speed")
+
+    def program(self, me: Member) -> Program:
+        while True:
+            work = yield Lease(me.batch)
+            if work:
+                yield Compute(me.part(work), total=len(work), peers=len(me.shares))
+                yield Update(len(work))
+
+
+class EvenAllReduce(AllReduce):
+    """The same with equal shares: what DistributedDataParallel does on its own."""
+
+    about = "exact synchronous updates, equal shares, as DistributedDataParallel does"
+    layout = Layout(shares="even")

@@ -1,0 +1,81 @@
+"""What a strategy is: a layout the planner fills in, and a program that both interpreters run."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from paceline import tables
+from paceline.ops import Program, Range
+from paceline.schema.profile import Profile
+from paceline.strategies import TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the planner needs to know to give each worker its part.
+
+    devices: all of them, or only the fastest.
+    jobs: one torchrun job for all workers, or one per group.
+    shares: of the global batch, ``even`` or in proportion to ``speed``.
+    reduces: the workers of a job sum their gradients.
+    server: groups meet at a parameter server.
+    """
+
+    devices: Literal["all", "fastest"] = "all"
+    jobs: Literal["one", "groups"] = "one"
+    shares: Literal["even", "speed"] = "even"
+    reduces: bool = True
+    server: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One worker as its program sees it.
+
+    ``shares``: samples of one update for each worker that reduces with this one.
+    ``position``: this worker's place among them.
+    """
+
+    shares: tuple[int, ...]
+    position: int
+    local_steps: int = 1
+
+    @property
+    def batch(self) -> int:
+        """Samples of one update, over all that reduce together."""
+        return sum(self.shares)
+
+    @property
+    def leads(self) -> bool:
+        return self.position == 0
+
+    def part(self, work: Range) -> Range:
+        """This worker's piece of one update's samples."""
+        return work.cut(self.shares)[self.position]
+
+
+class Strategy(ABC):
+    """One way of training together. Stateless: all state lives in the program's own frame."""
+
+    about: ClassVar[str]
+    layout: ClassVar[Layout]
+
+    def fits(self, profile: Profile) -> str | None:
+        """``None`` if the strategy can run on these devices, else the reason why not, as a sentence."""
+        return None
+
+    @abstractmethod
+    def program(self, me: Member) -> Program:
+        """One worker's endless part; the interpreter closes it after the last epoch."""
+
+
+def get(name: str) -> Strategy:
+    """The strategy called ``name``.
+
+    Raises:
+        ConfigError: no such strategy.
+    """
+    strategy: Strategy = tables.load("strategy", TABLE, name)()
+    return strategy
