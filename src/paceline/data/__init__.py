@@ -1,0 +1,1 @@
+"""Samples: one global order an epoch, cut unevenly, each position trained once."""

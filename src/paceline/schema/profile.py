@@ -30,6 +30,7 @@ class Profile(Record):
     emulation: Emulation
     global_batch: Annotated[int, Field(ge=1)]
     model_bytes: Annotated[int, Field(ge=0)]
+    epoch_samples: Annotated[int, Field(ge=1)] = 60_000
     devices: Annotated[list[DeviceProfile], Field(min_length=1)]
 
     @property

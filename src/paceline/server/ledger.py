@@ -28,12 +28,14 @@ class Ledger:
         self._wants: dict[str, int] = {}
 
     def open(self, epoch: int, size: int) -> None:
-        """Start ``epoch`` of ``size`` samples; opening the running epoch again does nothing.
+        """Start ``epoch`` of ``size`` samples; opening the running epoch or one before it does nothing.
+
+        Groups leave an epoch one by one, so the first may open the next while others have yet to hear of the end.
 
         Raises:
-            ConfigError: another size than the other groups see, or an epoch out of order.
+            ConfigError: another size than the other groups see, or an epoch that starts before the last one is over.
         """
-        if epoch == self.epoch and size == self.size:
+        if epoch < self.epoch or (epoch == self.epoch and size == self.size):
             return
         if epoch == self.epoch:
             raise ConfigError(
@@ -41,7 +43,7 @@ class Ledger:
                 expected=f"{self.size}, as the other groups have",
                 remedy="Give every group the same dataset.",
             )
-        if epoch < self.epoch or not self.over:
+        if not self.over:
             raise ConfigError(
                 f"a group opened epoch {epoch} while epoch {self.epoch} has {self.size - self.done} samples open",
                 remedy="Use run.loader once an epoch, to its end, in every worker.",
@@ -55,15 +57,23 @@ class Ledger:
         """Every sample of the epoch is done."""
         return self.done == self.size
 
-    def take(self, group: str, want: int, batch: int = 1) -> Range | None:
-        """A lease of at most ``want`` samples, in whole batches of ``batch`` where the epoch allows.
+    def take(self, group: str, want: int, batch: int = 1, *, epoch: int | None = None) -> Range | None:
+        """A lease of at most ``want`` samples of ``epoch``, in whole batches of ``batch`` where the epoch allows.
 
         Returns:
             The range; an empty one if the epoch is over; ``None`` if all that is left is leased to other groups,
             whose death would free it again: ask again later.
+
+        Raises:
+            ConfigError: the group's last lease is still open.
         """
+        if group in self._leases:
+            raise ConfigError(
+                f"group '{group}' asked for more samples before it pushed {len(self._leases[group])}",
+                remedy="A strategy's program must push what it leased before its next Lease.",
+            )
         self._wants[group] = want
-        if self.over:
+        if (epoch is not None and epoch < self.epoch) or self.over:
             return Range(self.size, self.size)
         if not self._free:
             return None

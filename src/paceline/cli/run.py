@@ -1,0 +1,55 @@
+"""``paceline run``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import Annotated
+
+import typer
+
+from paceline import api
+from paceline.cli import flags
+from paceline.cli.terminal import Terminal
+from paceline.reporting import table
+from paceline.schema.profile import Profile
+from paceline.strategies.base import get
+
+
+def command(
+    recipe: flags.Recipe,
+    arguments: flags.Arguments = None,
+    cluster: flags.ClusterFile = None,
+    strategy: flags.Strategy = "allreduce",
+    emulation: flags.Emulation = None,
+    profile: flags.ProfileFile = None,
+    probe_seconds: flags.ProbeSeconds = api.PROBE_SECONDS,
+    out: flags.Out = None,
+    port: Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")] = 0,
+    json: flags.Json = False,
+) -> None:
+    """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
+    get(strategy)
+    terminal = Terminal(sys.stderr if json else sys.stdout)
+    script = api.Recipe(recipe, tuple(arguments or ()))
+    folder = flags.folder(out, f"{recipe.stem}-{strategy}")
+    script.check()
+    if profile is not None:
+        measured = Profile.read(profile)
+    else:
+        machines = api.cluster(cluster, emulation.value if emulation else None)
+        terminal.say(f"probing {sum(_count(group.devices) for group in machines.groups)} devices of {machines.name}")
+        measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
+    made = api.plan(measured, strategy)
+    terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s.")
+    summary = api.run(made, script, folder, command=shlex.join(sys.argv), port=port, watcher=terminal.watcher)
+    terminal.done()
+    if json:
+        typer.echo(summary.model_dump_json(indent=2))
+    terminal.table(table.devices(summary))
+    terminal.table(table.comparison([summary]))
+    terminal.say(f"report: {folder.report}")
+
+
+def _count(devices: int | list[str]) -> int:
+    return devices if isinstance(devices, int) else len(devices)

@@ -1,0 +1,39 @@
+"""``paceline simulate``."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from paceline import api
+from paceline.cli import flags
+from paceline.cli.terminal import Terminal
+from paceline.reporting import table
+from paceline.reporting.summary import summarise
+from paceline.schema.profile import Profile
+
+
+def command(
+    profile: Annotated[Path, typer.Argument(help="A profile that `paceline probe` wrote.")],
+    strategy: flags.Strategy = "allreduce",
+    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 1,
+    updates: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option("--updates", help="Stop after this many updates of the first worker.", show_default=False),
+    ] = None,
+    json: flags.Json = False,
+) -> None:
+    """Run a strategy's own program in virtual time and show what it would reach."""
+    terminal = Terminal(sys.stderr if json else sys.stdout)
+    measured = Profile.read(profile)
+    made = api.plan(measured, strategy)
+    trace = api.simulate(measured, made, epochs=epochs, updates=updates)
+    summary = summarise(trace, made, shlex.join(sys.argv), [], api.versions())
+    if json:
+        typer.echo(summary.model_dump_json(indent=2))
+    terminal.table(table.devices(summary))
+    terminal.say("simulated in virtual time from the profile; nothing was trained")

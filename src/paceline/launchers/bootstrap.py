@@ -1,0 +1,80 @@
+"""The only reader of the environment: what a process was told by whoever launched it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.errors import ConfigError
+
+RUN, JOB, TOKEN, ID, QUOTAS = "PACELINE_RUN", "PACELINE_JOB", "PACELINE_TOKEN", "PACELINE_ID", "PACELINE_QUOTAS"
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One process's place in a run. ``folder`` is the run's, or None outside ``paceline run``.
+
+    ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan.
+    """
+
+    rank: int
+    local_rank: int
+    world_size: int
+    job: int
+    folder: Path | None
+    token: str
+    quotas: Path | None
+
+    @property
+    def distributed(self) -> bool:
+        return self.world_size > 1
+
+
+def read(environment: Mapping[str, str] | None = None) -> Launch:
+    """This process's launch, from torchrun's variables and paceline's; one worker alone if there are none.
+
+    Raises:
+        ConfigError: a variable is not a number, or the ranks contradict each other.
+    """
+    given = os.environ if environment is None else environment
+    rank, size = _number(given, "RANK", 0), _number(given, "WORLD_SIZE", 1)
+    if not 0 <= rank < size:
+        raise ConfigError(f"RANK is {rank} and WORLD_SIZE is {size}", remedy="Start with torchrun, or unset both.")
+    folder, quotas = given.get(RUN), given.get(QUOTAS)
+    return Launch(
+        rank=rank,
+        local_rank=_number(given, "LOCAL_RANK", rank),
+        world_size=size,
+        job=_number(given, JOB, 0),
+        folder=Path(folder) if folder else None,
+        token=given.get(TOKEN, ""),
+        quotas=Path(quotas) if quotas else None,
+    )
+
+
+def token() -> str:
+    """The run's secret, or an empty string."""
+    return os.environ.get(TOKEN, "")
+
+
+def child_environment(
+    run_id: str, folder: Path, token: str, job: int = 0, quotas: Path | None = None
+) -> dict[str, str]:
+    """The environment of a process of run ``run_id``: this one's, plus what ``read`` needs.
+
+    The token is never on a command line, where other users could see it.
+    """
+    added = {RUN: str(folder), JOB: str(job), TOKEN: token, ID: run_id, "PYTHONUNBUFFERED": "1"}
+    if quotas is not None:
+        added[QUOTAS] = str(quotas)
+    return {**os.environ, **added}
+
+
+def _number(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name, str(default))
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigError(f"{name} is '{text}'", expected="a whole number", remedy=f"Unset {name}.") from None

@@ -1,0 +1,73 @@
+"""Why a job ended badly, in one sentence: what its workers wrote down, or else what torchrun saw."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import traceback
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import WorkerError
+from paceline.launchers.folder import RunFolder
+from paceline.schema.record import write_atomically
+
+
+def write_down(errors: Path, rank: int, error: BaseException, where: str, at: float) -> None:
+    """Note the exception that ends a worker. ``where``: rank, host and device; ``at``: wall time."""
+    frames = traceback.extract_tb(error.__traceback__)
+    record = {
+        "at": at,
+        "where": where,
+        "type": type(error).__name__,
+        "message": str(error).strip().partition("\n")[0][:500],
+        "line": f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "",
+        "exit_code": getattr(error, "exit_code", None),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    write_atomically(errors / f"{rank}.json", json.dumps(record, indent=2))
+
+
+def raised(errors: Path) -> dict[str, Any] | None:
+    """The root cause among the exceptions written down: the earliest that is not just a lost peer's echo."""
+    records: list[dict[str, Any]] = [json.loads(path.read_text()) for path in sorted(errors.glob("*.json"))]
+    if not records:
+        return None
+    return min(records, key=lambda record: (_echo(record), record["at"]))
+
+
+def killed(errors: Path) -> list[tuple[int, int]]:
+    """(rank, signal) of the workers that torchrun saw die by a signal other than its own SIGTERM, first death first."""
+    pairs = re.findall(r"local_rank: (\d+)\) of binary|rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text())
+    deaths = [(int(rank), -int(code)) for _, rank, code in pairs if code and int(code) < 0]
+    return [death for death in deaths if death[1] != signal.SIGTERM] or deaths
+
+
+def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerError:
+    """The sentence for a job ``name`` that ended with ``code``."""
+    record = raised(folder.errors)
+    if record is not None and not _echo(record):
+        error = WorkerError(
+            f"the recipe raised {record['type']}: {record['message'].rstrip('.')} ({record['line']})",
+            where=record["where"],
+            remedy=f"The whole traceback is in {errors}.",
+        )
+        error.exit_code = record["exit_code"] or WorkerError.exit_code
+        return error
+    deaths = killed(errors)
+    if deaths:
+        rank, number = deaths[0]
+        return WorkerError(
+            f"rank {rank} of job '{name}' was killed by {signal.Signals(number).name}",
+            remedy="If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again.",
+        )
+    if record is not None:
+        return WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")
+    return WorkerError(f"job '{name}' ended with exit code {code}", expected="0", remedy=f"See {errors}.")
+
+
+def _echo(record: dict[str, Any]) -> bool:
+    """An error that only says that a peer is gone."""
+    text = record["message"]
+    return record["type"] in {"LinkError", "DistBackendError", "DistNetworkError"} or "gloo" in text or "peer" in text

@@ -1,0 +1,117 @@
+"""Child processes with their output, and a way to end every last one of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from paceline.errors import LaunchError
+from paceline.launchers.bootstrap import ID
+
+KILL_SECONDS = 5.0
+
+
+class Child:
+    """One child in its own session, so that a Ctrl-C at the terminal reaches it only through its parent.
+
+    Standard output goes to ``show`` line by line and to ``<logs>/<name>.out``; standard error to ``<logs>/<name>.err``.
+    """
+
+    def __init__(
+        self, name: str, command: Sequence[str], environment: Mapping[str, str], logs: Path, show: Callable[[str], None]
+    ) -> None:
+        self.name = name
+        self.errors = logs / f"{name}.err"
+        logs.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.errors.open("w") as errors:
+                self._process = subprocess.Popen(
+                    list(command),
+                    env=dict(environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    errors="replace",
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise LaunchError(f"cannot start {command[0]}: {error.strerror}", remedy="Is it installed?") from error
+        self._pump = threading.Thread(target=self._copy, args=(logs / f"{name}.out", show), daemon=True)
+        self._pump.start()
+
+    @property
+    def code(self) -> int | None:
+        """Exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+
+    def drained(self) -> None:
+        """Wait until all its output has been shown."""
+        self._pump.join(timeout=5.0)
+
+    def _copy(self, path: Path, show: Callable[[str], None]) -> None:
+        source: IO[str] | None = self._process.stdout
+        if source is None:
+            return
+        with path.open("w", buffering=1) as log:
+            for line in source:
+                log.write(line)
+                show(line.rstrip("\n"))
+
+
+def members(run_id: str) -> list[psutil.Process]:
+    """Every process of a run but this one, however deep and whoever its parent is now: found by its environment."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.pid != os.getpid() and process.environ().get(ID) == run_id:
+                found.append(process)
+    return found
+
+
+def end_members(run_id: str, grace: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
+    """End every process of a run and wait until none is left.
+
+    Args:
+        run_id: the run.
+        grace: seconds between SIGTERM and SIGKILL.
+        hurry: asked now and then; True ends the grace at once.
+
+    Raises:
+        LaunchError: some cannot be killed; names them.
+    """
+    start = time.monotonic()
+    asked: set[int] = set()
+    while alive := [process for process in members(run_id) if _runs(process)]:
+        seconds = time.monotonic() - start
+        if seconds > grace + KILL_SECONDS:
+            raise LaunchError(f"processes {[process.pid for process in alive]} do not end", remedy="kill -9 them.")
+        gentle = seconds < grace and not hurry()
+        for process in alive:
+            if gentle and process.pid in asked:
+                continue
+            asked.add(process.pid)
+            with contextlib.suppress(psutil.Error):
+                process.send_signal(signal.SIGTERM if gentle else signal.SIGKILL)
+        psutil.wait_procs(alive, timeout=0.2)
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

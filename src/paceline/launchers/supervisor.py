@@ -1,0 +1,176 @@
+"""Starts a plan's server and jobs, watches them, and ends them all: well, in error, or because a person said so.
+
+start quotas, server, jobs -> watch -> all jobs ended        -> events
+                                    -> a job failed          -> end the rest, raise why
+                                    -> a group was killed and others live (server strategies) -> note it, go on
+                                    -> signal: once SIGTERM and STOP_SECONDS of grace, twice SIGKILL
+"""
+
+from __future__ import annotations
+
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from paceline import tables
+from paceline.emulation.cgroups import Quotas
+from paceline.errors import LaunchError, StoppedError
+from paceline.launchers import TABLE, bootstrap, failures
+from paceline.launchers.base import Job, Launcher
+from paceline.launchers.folder import RunFolder
+from paceline.launchers.processes import Child, end_members
+from paceline.schema.plan import Plan
+from paceline.schema.summary import Event
+
+STOP_SECONDS = 10.0
+SERVER_SECONDS = 60.0
+TICK_SECONDS = 0.1
+
+
+class Supervisor:
+    """Runs one plan to its end.
+
+    Args:
+        plan: what to run; written to ``folder`` for the workers.
+        folder: the run's folder.
+        recipe: the user's script, and its arguments.
+        server: a parameter server is needed.
+        show: takes each line that workers print.
+        tick: called ten times a second while the run goes on.
+        port: the server's port, 0 for a free one.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        recipe: tuple[Path, tuple[str, ...]],
+        *,
+        server: bool,
+        show: Callable[[str], None] = print,
+        tick: Callable[[], None] = lambda: None,
+        port: int = 0,
+    ) -> None:
+        self._plan, self.folder, self._recipe = plan, folder, recipe
+        self._wants_server, self._show, self._tick, self._port = server, show, tick, port
+        self._id, self._token = secrets.token_hex(8), secrets.token_urlsafe(24)
+        self._signals: list[int] = []
+        self._events: list[Event] = []
+        self._started = time.monotonic()
+
+    def run(self) -> list[Event]:
+        """Run to the end. Returns what happened on the way.
+
+        Raises:
+            WorkerError: the recipe raised, or workers were killed and nothing could go on.
+            LaunchError: server, workers or quotas did not start.
+            StoppedError: a signal stopped the run.
+        """
+        self._plan.write(self.folder.plan)
+        quotas = self._quotas()
+        try:
+            with self._listening():
+                self._watch(self._start(quotas))
+        finally:
+            end_members(self._id)
+            if quotas is not None:
+                quotas.remove()
+        return self._events
+
+    def _quotas(self) -> Quotas | None:
+        if self._plan.emulation != "cgroups":
+            return None
+        return Quotas([worker.speed or 1.0 for worker in self._plan.workers])
+
+    def _start(self, quotas: Quotas | None) -> dict[str, Child]:
+        children = {}
+        if self._wants_server:
+            children["server"] = self._start_server()
+        launcher: Launcher = tables.load("launcher", TABLE, "torchrun")()
+        recipe, arguments = self._recipe
+        for index, plan in enumerate(self._plan.jobs):
+            top = quotas.folders[0].parent if quotas is not None else None
+            environment = bootstrap.child_environment(self._id, self.folder.path, self._token, index, top)
+            command = launcher.command(Job(plan.name, len(plan.workers), recipe, arguments))
+            children[f"job-{plan.name}"] = self._child(f"job-{plan.name}", command, environment)
+        return children
+
+    def _start_server(self) -> Child:
+        ready = self.folder.server
+        ready.unlink(missing_ok=True)
+        command = [
+            sys.executable, "-m", "paceline", "serve",
+            f"--groups={len(self._plan.jobs)}", f"--global-batch={self._plan.global_batch}",
+            f"--port={self._port}", f"--timeout={self._plan.timeout_seconds}", f"--ready-file={ready}",
+        ]  # fmt: skip
+        environment = bootstrap.child_environment(self._id, self.folder.path, self._token)
+        server = Child("server", command, environment, self.folder.logs, show=lambda line: None)
+        deadline = time.monotonic() + SERVER_SECONDS
+        while not ready.exists():
+            if server.code is not None or time.monotonic() > deadline:
+                server.drained()
+                said = server.errors.read_text().strip().splitlines()
+                reason = said[-1].removeprefix("error: ") if said else f"exit code {server.code}"
+                raise LaunchError(f"the parameter server did not start: {reason.rstrip('.')}")
+            self._pause()
+        return server
+
+    def _child(self, name: str, command: list[str], environment: dict[str, str]) -> Child:
+        return Child(name, command, environment, self.folder.logs, self._show)
+
+    def _watch(self, children: dict[str, Child]) -> None:
+        jobs = {name: child for name, child in children.items() if name != "server"}
+        while jobs:
+            self._pause()
+            for name, child in list(jobs.items()):
+                if child.code is None:
+                    continue
+                child.drained()
+                del jobs[name]
+                if child.code != 0:
+                    self._failed(child, others=bool(jobs))
+            server = children.get("server")
+            if server is not None and server.code and jobs:  # it ends well once all groups have left
+                raise LaunchError("the parameter server ended before the groups", remedy=f"See {server.errors}.")
+
+    def _failed(self, child: Child, others: bool) -> None:
+        error = failures.explain(self.folder, child.name.removeprefix("job-"), child.code or 0, child.errors)
+        if not (self._wants_server and others and failures.killed(child.errors)):
+            raise error
+        self._show(f"{error} The other groups go on; its open samples return to the ledger.")
+        self._events.append(Event(at=time.monotonic() - self._started, kind="lost", what=str(error)))
+
+    def _pause(self) -> None:
+        time.sleep(TICK_SECONDS)
+        if self._signals:
+            self._stop()
+        self._tick()
+
+    def _stop(self) -> None:
+        name = signal.Signals(self._signals[0]).name
+        self._show(f"{name}: stopping; once more to stop at once")
+        end_members(self._id, STOP_SECONDS, hurry=lambda: len(self._signals) > 1)
+        raise StoppedError(f"the run was stopped by {name}", remedy=f"Its logs are in {self.folder.logs}.")
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        """Collect SIGINT and SIGTERM instead of dying of them; the watch loop acts on them."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def note(number: int, frame: FrameType | None) -> None:
+            self._signals.append(number)
+
+        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

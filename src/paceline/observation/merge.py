@@ -1,0 +1,58 @@
+"""Many workers' files, one trace on one time axis."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import WorkerError
+from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
+
+
+def merge(folder: Path) -> Trace:
+    """Read every ``*.jsonl`` of ``folder``; times become seconds since the earliest span or mark.
+
+    A line cut short by a kill ends that worker's trace, which is then not complete.
+
+    Raises:
+        WorkerError: no worker wrote anything.
+    """
+    files = [lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))]
+    if not files:
+        raise WorkerError(
+            f"no worker left a trace in {folder}",
+            remedy="Does the recipe call paceline.init and loop over run.loader? See the logs beside that folder.",
+        )
+    zero = min((line[1] + lines[0]["origin"] for lines in files for line in lines[1:] if len(line) > 1), default=0.0)
+    workers = [_worker(lines, zero) for lines in files]
+    return Trace(sorted(workers, key=lambda worker: worker.rank))
+
+
+def _lines(path: Path) -> list[Any]:
+    lines = []
+    for text in path.read_text().splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines
+
+
+def _worker(lines: list[Any], zero: float) -> WorkerTrace:
+    header, body = dict(lines[0]), lines[1:]
+    shift = header.pop("origin") - zero
+    complete = bool(body) and body[-1] == ["end"]
+    spans, marks = [], []
+    for line in body:
+        if line[0].startswith("@"):
+            marks.append(Mark(line[0][1:], line[1] + shift, _shifted(line[0], line[2], shift)))
+        elif line[0] != "end":
+            spans.append(Span(line[0], line[1] + shift, line[2] + shift, line[3]))
+    return WorkerTrace(**header, spans=spans, marks=marks, complete=complete)
+
+
+def _shifted(kind: str, values: dict[str, Any], shift: float) -> dict[str, Any]:
+    if kind != "@epoch":
+        return values
+    return {**values, "start": values["start"] + shift, "stop": values["stop"] + shift}

@@ -1,0 +1,220 @@
+"""The figures read off a trace. Pure functions; times are seconds, rates are samples/s.
+
+Only epochs that some worker finished count: an epoch's mark is written at its end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from paceline.errors import WorkerError
+from paceline.schema.summary import EpochSummary, Staleness
+from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
+
+Stretch = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How one worker spent the run's training time. ``busy``, ``waiting`` and ``exchanging`` are parts of it.
+
+    What no span covers (reading data, the user's own code) is in none of the three.
+    """
+
+    samples: int
+    busy: float
+    waiting: float
+    exchanging: float
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One logged value, after ``seconds`` of training and ``samples`` samples."""
+
+    seconds: float
+    samples: int
+    value: float
+
+
+def stretches(trace: Trace) -> list[Stretch]:
+    """When the run trained: for each epoch from the first worker's start to the last one's stop, in time order."""
+    return _joined(_epoch_hulls(trace).values())
+
+
+def training_seconds(trace: Trace) -> float:
+    """Seconds of training over the whole run; evaluation and start-up are not in it."""
+    return sum(stop - start for start, stop in stretches(trace))
+
+
+def training_only(trace: Trace, together: bool) -> Trace:
+    """The trace with each worker's spans cut to its training stretches.
+
+    Args:
+        trace: of the whole run.
+        together: the workers reduce together in one job. Then an exchange span holds the wait for the peers as well
+            as the transfer, and the k-th one of every worker belongs to the same update. The shortest of those is the
+            transfer; what the others have above it becomes a wait span.
+    """
+    hulls = _epoch_hulls(trace)
+    workers = [replace(worker, spans=list(_inside(worker.spans, _own(worker, hulls)))) for worker in trace.workers]
+    if together:
+        transfers = _transfer_seconds(workers)
+        workers = [replace(worker, spans=list(_split(worker.spans, transfers))) for worker in workers]
+    return replace(trace, workers=workers)
+
+
+def usage(trace: Trace, together: bool) -> list[Usage]:
+    """Each worker's samples and parts of the training time, in the order of ``trace.workers``.
+
+    Args:
+        trace: of the whole run.
+        together: as for ``training_only``.
+    """
+    seconds = training_seconds(trace)
+    return [_usage(worker.spans, seconds) for worker in training_only(trace, together).workers]
+
+
+def epochs(trace: Trace) -> list[EpochSummary]:
+    """How often each finished epoch's samples count, over all workers, in epoch order."""
+    sizes: dict[int, int] = {}
+    for mark in _marks(trace, "epoch"):
+        sizes[mark.values["epoch"]] = max(mark.values["size"], sizes.get(mark.values["epoch"], 0))
+    ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for mark in _marks(trace, "done"):
+        ranges[mark.values["epoch"]].append((mark.values["start"], mark.values["stop"]))
+    return [_coverage(epoch, sizes[epoch], ranges[epoch]) for epoch in sorted(sizes)]
+
+
+def staleness(trace: Trace) -> Staleness:
+    """Mean, maximum and histogram over all pushes; all empty when there were none."""
+    histogram = Counter(int(mark.values["versions"]) for mark in _marks(trace, "staleness"))
+    pushes = histogram.total()
+    mean = sum(versions * count for versions, count in histogram.items()) / pushes if pushes else 0.0
+    return Staleness(mean=mean, max=max(histogram, default=0), histogram=dict(sorted(histogram.items())))
+
+
+def curve(trace: Trace, name: str = "accuracy") -> list[Point]:
+    """The values logged as ``name``, in time order; empty if nobody logged it.
+
+    Several workers may log the same reduced value, so the points are those of the one that logged it most often.
+    """
+    run = stretches(trace)
+    curves = [
+        [
+            Point(_elapsed(run, mark.at), int(mark.values["samples"]), float(mark.values[name]))
+            for mark in worker.marks
+            if mark.kind == "log" and name in mark.values
+        ]
+        for worker in trace.workers
+    ]
+    return max(curves, key=len, default=[])
+
+
+def solo_speeds(trace: Trace) -> list[float]:
+    """Samples/s of each worker from its ``measure`` mark to the end of its last compute span, in rank order.
+
+    Raises:
+        WorkerError: a worker measured nothing.
+    """
+    return [_solo_speed(worker) for worker in sorted(trace.workers, key=lambda worker: worker.rank)]
+
+
+def _marks(trace: Trace, kind: str) -> Iterator[Mark]:
+    return (mark for worker in trace.workers for mark in worker.marks if mark.kind == kind)
+
+
+def _epoch_hulls(trace: Trace) -> dict[int, Stretch]:
+    hulls: dict[int, Stretch] = {}
+    for mark in _marks(trace, "epoch"):
+        epoch, start, stop = mark.values["epoch"], mark.values["start"], mark.values["stop"]
+        first, last = hulls.get(epoch, (start, stop))
+        hulls[epoch] = (min(first, start), max(last, stop))
+    return hulls
+
+
+def _own(worker: WorkerTrace, hulls: dict[int, Stretch]) -> list[Stretch]:
+    """The worker's own stretches; the run's for epochs it did not live to finish."""
+    marked = [mark.values for mark in worker.marks if mark.kind == "epoch"]
+    own = {values["epoch"]: (values["start"], values["stop"]) for values in marked}
+    return _joined({**hulls, **own}.values())
+
+
+def _joined(parts: Iterable[Stretch]) -> list[Stretch]:
+    joined: list[Stretch] = []
+    for start, stop in sorted(parts):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(stop, joined[-1][1]))
+        else:
+            joined.append((start, stop))
+    return joined
+
+
+def _inside(spans: Iterable[Span], parts: Sequence[Stretch]) -> Iterator[Span]:
+    starts = [start for start, _ in parts]
+    for span in spans:
+        place = bisect_right(starts, span.start) - 1
+        if place >= 0 and span.start < parts[place][1]:
+            stop = parts[place][1]
+            yield span if span.stop <= stop else replace(span, stop=stop)
+
+
+def _transfer_seconds(workers: Iterable[WorkerTrace]) -> list[float]:
+    """The shortest k-th exchange over the workers that lived to have one, for each k."""
+    rounds = itertools.zip_longest(
+        *([span.stop - span.start for span in worker.spans if span.kind == "exchange"] for worker in workers)
+    )
+    return [min(seconds for seconds in update if seconds is not None) for update in rounds]
+
+
+def _split(spans: Iterable[Span], transfers: Iterable[float]) -> Iterator[Span]:
+    following = iter(transfers)
+    for span in spans:
+        if span.kind != "exchange":
+            yield span
+            continue
+        arrived = span.stop - next(following)
+        if arrived > span.start:
+            yield Span("wait", span.start, arrived)
+        yield Span("exchange", max(arrived, span.start), span.stop)
+
+
+def _usage(spans: Iterable[Span], training: float) -> Usage:
+    samples, seconds = 0, {"compute": 0.0, "wait": 0.0, "exchange": 0.0}
+    for span in spans:
+        samples += span.samples
+        seconds[span.kind] += span.stop - span.start
+    busy, waiting, exchanging = (value / training if training > 0 else 0.0 for value in seconds.values())
+    return Usage(samples, busy=busy, waiting=waiting, exchanging=exchanging)
+
+
+def _coverage(epoch: int, size: int, ranges: Iterable[tuple[int, int]]) -> EpochSummary:
+    """Sweep the ranges by start; ``reach`` is the end of what is covered so far."""
+    counted = distinct = reach = 0
+    for start, stop in sorted(ranges):
+        counted += stop - start
+        distinct += max(0, stop - max(start, reach))
+        reach = max(reach, stop)
+    return EpochSummary(epoch=epoch, samples=counted, duplicates=counted - distinct, missing=size - distinct)
+
+
+def _elapsed(run: Iterable[Stretch], at: float) -> float:
+    """Seconds of training before the moment ``at``."""
+    return sum(min(stop, at) - start for start, stop in run if start < at)
+
+
+def _solo_speed(worker: WorkerTrace) -> float:
+    since = next((mark.at for mark in worker.marks if mark.kind == "measure"), None)
+    measured = [s for s in worker.spans if s.kind == "compute" and since is not None and s.start >= since]
+    seconds = measured[-1].stop - since if measured and since is not None else 0.0
+    if seconds <= 0:
+        raise WorkerError(
+            "the probe was too short to measure this worker",
+            expected="at least one whole update after the warm-up",
+            remedy="Use a longer --probe-seconds.",
+            where=f"rank {worker.rank} ({worker.group}, {worker.name}) on {worker.host}",
+        )
+    return sum(span.samples for span in measured) / seconds

@@ -1,0 +1,182 @@
+"""From a profile and a strategy to a plan: who takes how many samples, in which job, with how many local steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from paceline.errors import ConfigError
+from paceline.planning import balance
+from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.plan import JobPlan, Plan, WorkerPlan
+from paceline.schema.profile import DeviceProfile, Profile
+from paceline.strategies import base
+from paceline.strategies.base import Layout
+
+CPU = "cpu"
+
+
+def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None = None) -> Plan:
+    """The plan of ``strategy`` on the devices of ``profile``.
+
+    Args:
+        profile: measured speeds and the global batch.
+        strategy: a name of the strategies' table.
+        price: predicts the samples/s of a plan.
+
+    Raises:
+        ConfigError: no such strategy, it does not fit these devices, or a device is left without samples.
+    """
+    chosen = base.get(strategy)
+    reason = chosen.fits(profile)
+    if reason is not None:
+        raise ConfigError(
+            f"strategy '{strategy}' does not fit: {reason.rstrip('.')}", remedy="Choose another strategy."
+        )
+    devices = _devices(profile, chosen.layout)
+    workers = _workers(devices, _shares(profile.global_batch, devices, chosen.layout))
+    jobs = _jobs(workers, chosen.layout)
+    made = Plan(
+        strategy=strategy,
+        cluster=profile.cluster,
+        emulation=profile.emulation,
+        global_batch=profile.global_batch,
+        jobs=jobs,
+        limit_samples_per_second=profile.limit,
+        reason=_reason(profile, chosen.layout, jobs),
+    )
+    return made if price is None else made.model_copy(update={"predicted_samples_per_second": price(made)})
+
+
+def probe_plan(cluster: Cluster, seconds: float, cores: int, accelerators: Sequence[str]) -> Plan:
+    """The plan that measures ``cluster``: every device trains at once and none talks.
+
+    Args:
+        cluster: the machines.
+        seconds: how long to measure.
+        cores: CPU cores of this host, for the threads of workers that compute on them.
+        accelerators: torch names of this host's accelerators; groups that only give a number take them in order.
+
+    Raises:
+        ConfigError: a group wants more accelerators than are left.
+    """
+    named = {device for group in cluster.groups if isinstance(group.devices, list) for device in group.devices}
+    free = [name for name in accelerators if name not in named]
+    on_cpu = cluster.emulation != "none" or not accelerators
+    places = [(group, device) for group in cluster.groups for device in _places(group, on_cpu, free)]
+    sharers = sum(device == CPU for _, device in places) or len(places)
+    threads = 1 if cluster.emulation != "none" else max(1, cores // sharers)
+    workers = [
+        WorkerPlan(
+            group=group.name,
+            device=device,
+            speed=group.speed,
+            threads=threads,
+            share=0,
+            micro_batch=group.micro_batch,
+        )
+        for group, device in places
+    ]
+    return Plan(
+        strategy="solo",
+        cluster=cluster.name,
+        emulation=cluster.emulation,
+        global_batch=None,
+        jobs=[JobPlan(name="probe", workers=workers)],
+        reason=f"Each of {len(workers)} devices trains alone for {seconds:g} s while the others do the same.",
+        probe_seconds=seconds,
+    )
+
+
+def _places(group: GroupSpec, on_cpu: bool, free: list[str]) -> list[str]:
+    """The torch names of a group's devices; those it takes from ``free`` are removed there."""
+    if isinstance(group.devices, list):
+        return group.devices
+    if on_cpu:
+        return [CPU] * group.devices
+    if len(free) < group.devices:
+        raise ConfigError(
+            f"group '{group.name}' wants {group.devices} devices but {len(free)} accelerators are left on this host",
+            remedy=f"Lower its devices, or name them, as in devices: [{CPU}].",
+        )
+    taken = free[: group.devices]
+    del free[: group.devices]
+    return taken
+
+
+def _devices(profile: Profile, layout: Layout) -> list[DeviceProfile]:
+    if layout.devices == "fastest":
+        return [max(profile.devices, key=lambda device: device.samples_per_second)]
+    return profile.devices
+
+
+def _shares(batch: int, devices: Sequence[DeviceProfile], layout: Layout) -> list[int]:
+    if layout.shares == "even":
+        return balance.even(batch, len(devices))
+    return balance.split(batch, [device.samples_per_second for device in devices])
+
+
+def _workers(devices: Sequence[DeviceProfile], shares: Sequence[int]) -> list[WorkerPlan]:
+    for rank, (device, share) in enumerate(zip(devices, shares, strict=True)):
+        if share == 0:
+            raise ConfigError(
+                f"{device.device} at {device.samples_per_second:.3g} samples/s gets no sample "
+                f"of a global batch of {sum(shares)}",
+                remedy="Raise the global batch, or leave this device out of the cluster.",
+                where=f"rank {rank}, group '{device.group}'",
+            )
+    return [
+        WorkerPlan(
+            group=device.group,
+            device=device.device,
+            speed=device.speed,
+            threads=device.threads,
+            share=share,
+            micro_batch=device.micro_batch,
+            solo_samples_per_second=device.samples_per_second,
+        )
+        for device, share in zip(devices, shares, strict=True)
+    ]
+
+
+def _jobs(workers: list[WorkerPlan], layout: Layout) -> list[JobPlan]:
+    if layout.jobs == "one":
+        return [JobPlan(name="all", workers=workers)]
+    groups = {
+        name: [worker for worker in workers if worker.group == name]
+        for name in dict.fromkeys(worker.group for worker in workers)
+    }
+    steps = [1] * len(groups)
+    if layout.server:
+        steps = balance.local_steps([1 / _update_seconds(members) for members in groups.values()])
+    return [
+        JobPlan(name=name, workers=members, local_steps=step)
+        for (name, members), step in zip(groups.items(), steps, strict=True)
+    ]
+
+
+def _update_seconds(members: Sequence[WorkerPlan]) -> float:
+    """Seconds of one update of workers that wait for one another."""
+    return max(worker.share / (worker.solo_samples_per_second or 1.0) for worker in members)
+
+
+def _reason(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
+    batch, workers = profile.global_batch, [worker for job in jobs for worker in job.workers]
+    shares = ", ".join(str(worker.share) for worker in workers)
+    if layout.devices == "fastest":
+        return (
+            f"{workers[0].group} ({workers[0].device}) is the fastest of {len(profile.devices)} devices "
+            f"at {workers[0].solo_samples_per_second:.4g} samples/s and takes the whole batch of {batch}."
+        )
+    if layout.server:
+        steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs)
+        rates = ", ".join(f"{1 / _update_seconds(job.workers):.3g}" for job in jobs)
+        return (
+            f"The batch of {batch} is cut evenly into {shares}; groups make {rates} updates/s, so they exchange after "
+            f"{steps} updates and meet the server about equally often."
+        )
+    if layout.shares == "speed":
+        return (
+            f"Shares {shares} of {batch} are in proportion to speed, so all devices are done with an update "
+            f"after {_update_seconds(workers):.3g} s."
+        )
+    return f"The batch of {batch} is cut evenly into {shares}, whatever the speed of each device."

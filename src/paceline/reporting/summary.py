@@ -1,0 +1,81 @@
+"""From a trace and its plan to the figures of ``summary.json``."""
+
+from __future__ import annotations
+
+from paceline import strategies
+from paceline.observation import metrics
+from paceline.schema.plan import Plan
+from paceline.schema.summary import DeviceSummary, Event, Summary
+from paceline.schema.trace import Trace
+from paceline.strategies import base
+
+
+def reduces_together(strategy: str) -> bool:
+    """Whether all workers of ``strategy`` take part in each exchange, so that one waits for the others inside it.
+
+    A strategy this version does not know counts as one whose waits are recorded apart.
+    """
+    if strategy not in strategies.TABLE:
+        return False
+    layout = base.get(strategy).layout
+    return layout.reduces and layout.jobs == "one"
+
+
+def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versions: dict[str, str]) -> Summary:
+    """One run in figures.
+
+    ``samples`` counts each sample of each finished epoch once, so work that was lost or done twice lifts no rate.
+
+    Args:
+        trace: what happened.
+        plan: what was planned, with the limit and the prediction.
+        command: what was typed.
+        events: joins, leaves and faults, in any order.
+        versions: name -> version of what the run was made with.
+    """
+    seconds = metrics.training_seconds(trace)
+    epochs = metrics.epochs(trace)
+    samples = sum(epoch.samples - epoch.duplicates for epoch in epochs)
+    rate = samples / seconds if seconds > 0 else 0.0
+    limit, predicted = plan.limit_samples_per_second, plan.predicted_samples_per_second
+    accuracy = metrics.curve(trace, "accuracy")
+    return Summary(
+        strategy=plan.strategy,
+        cluster=plan.cluster,
+        emulation=plan.emulation,
+        emulated=plan.emulated,
+        samples=samples,
+        seconds=seconds,
+        samples_per_second=rate,
+        limit_samples_per_second=limit,
+        fraction_of_limit=rate / limit if limit else None,
+        predicted_samples_per_second=predicted,
+        prediction_error=abs(predicted / rate - 1) if predicted is not None and rate > 0 else None,
+        accuracy=accuracy[-1].value if accuracy else None,
+        staleness=metrics.staleness(trace),
+        devices=_devices(trace, plan, seconds),
+        epochs=epochs,
+        events=sorted(events, key=lambda event: event.at),
+        versions=versions,
+        command=command,
+    )
+
+
+def _devices(trace: Trace, plan: Plan, seconds: float) -> list[DeviceSummary]:
+    used = metrics.usage(trace, reduces_together(plan.strategy))
+    solo = {rank: worker.solo_samples_per_second for rank, worker in enumerate(plan.workers)}
+    return [
+        DeviceSummary(
+            rank=worker.rank,
+            group=worker.group,
+            name=worker.name,
+            share=worker.share,
+            samples=own.samples,
+            samples_per_second=own.samples / seconds if seconds > 0 else 0.0,
+            solo_samples_per_second=solo.get(worker.rank),
+            busy=own.busy,
+            waiting=own.waiting,
+            exchanging=own.exchanging,
+        )
+        for worker, own in zip(trace.workers, used, strict=True)
+    ]

@@ -1,0 +1,154 @@
+"""Runs a strategy's program with tensors: an operation becomes torch, here and nowhere else.
+
+loader asks ----> Lease, Compute ----> the user's forward, backward, step
+   ^                                              |
+   `---- Update, Push, Pull, Broadcast <----------'   (when the loop asks for its next batch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from paceline.observation.recorder import Recorder
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
+from paceline.running.flat import FlatState
+from paceline.running.sources import LocalLedger, ServerSource
+from paceline.running.window import UpdateCounter
+
+
+class Executor:
+    """One worker's program in motion. It rests on ``Compute`` while the user's loop works.
+
+    Args:
+        program: the strategy's generator for this worker.
+        batch: samples of one update, over all that reduce together.
+        source: answers leases; a ``ServerSource`` also takes pushes and gives weights.
+        recorder: gets every span and mark.
+        distributed: the job has more than one worker.
+    """
+
+    def __init__(
+        self, program: Program, batch: int, source: LocalLedger | ServerSource, recorder: Recorder, distributed: bool
+    ) -> None:
+        self._program, self._batch, self._source = program, batch, source
+        self._recorder, self._distributed = recorder, distributed
+        self._next: Operation = next(program)
+        self._epoch, self._size = -1, 0
+        self._over = self._resting = False
+        self._unpulled = 0
+        self._parts: list[Range] = []
+        self.measured_since: float | None = None
+        self._state: FlatState | None = None
+        self._pulled = self._scratch = torch.zeros(0)
+        self.counters: list[UpdateCounter] = []
+        self.observe: Callable[[Operation], None] = lambda operation: None
+        self._runs: dict[type[Any], Callable[[Any], Range | None]] = {
+            Lease: self._lease,
+            Update: self._update,
+            Push: self._push,
+            Pull: self._pull,
+            Broadcast: self._broadcast,
+            Barrier: self._barrier,
+        }
+
+    @property
+    def samples_seen(self) -> int:
+        """Samples trained by the whole cluster, as far as this worker knows."""
+        return self._source.samples + self._unpulled
+
+    def attach(self, state: FlatState, counters: Sequence[UpdateCounter]) -> None:
+        """The models that exchanges carry, and the schedulers that count updates. Takes the server's first weights."""
+        self._state, self.counters = state, list(counters)
+        if isinstance(self._source, ServerSource):
+            self._pulled, self._scratch = torch.zeros(state.size), torch.zeros(state.size)
+
+    def start_from_server(self, initialise: bool) -> None:
+        """Bring the first weights to the server, or take them from it, and give them to the whole group."""
+        state, source = self._models()
+        if initialise and source.client is not None:
+            source.client.initialise(state.read(self._scratch))
+        self._pull(Pull())
+        self._broadcast(Broadcast())
+
+    def begin_epoch(self, epoch: int, size: int) -> None:
+        """The loop starts an epoch of ``size`` samples."""
+        self._epoch, self._size, self._over = epoch, size, False
+
+    def next_compute(self) -> Compute | None:
+        """Run the program up to its next ``Compute``; None once the epoch is over."""
+        if self._resting:
+            self._resting = False
+            self._next = self._program.send(None)
+        while not (self._over and isinstance(self._next, Lease)):
+            operation = self._next
+            self.observe(operation)
+            if isinstance(operation, Compute):
+                self._parts.append(operation.part)
+                self._resting = True
+                return operation
+            self._next = self._program.send(self._runs[type(operation)](operation))
+        return None
+
+    def _lease(self, lease: Lease) -> Range:
+        start = self._recorder.clock()
+        granted = self._source.lease(self._epoch, self._size, lease.samples, self._batch)
+        if isinstance(self._source, ServerSource):
+            self._recorder.span("wait", start, self._recorder.clock())
+        self._unpulled = 0
+        self._over = not granted
+        return granted
+
+    def _update(self, update: Update) -> None:
+        self._unpulled += update.samples
+        if isinstance(self._source, LocalLedger):
+            self._settle()
+        for counter in self.counters:
+            counter.advance(self.samples_seen)
+
+    def _push(self, push: Push) -> None:
+        state, source = self._models()
+        start = self._recorder.clock()
+        delta = state.read(self._scratch).sub_(self._pulled)
+        if source.client is not None:
+            staleness = source.client.push(delta, push.samples, push.steps)
+            self._recorder.mark("staleness", versions=staleness)
+        self._recorder.span("exchange", start, self._recorder.clock())
+
+    def _pull(self, pull: Pull) -> None:
+        state, source = self._models()
+        start = self._recorder.clock()
+        if source.client is not None:
+            source.samples = source.client.pull(self._pulled)
+            self._unpulled = 0
+            state.write(self._pulled)
+        self._recorder.span("exchange", start, self._recorder.clock())
+
+    def _broadcast(self, broadcast: Broadcast) -> None:
+        state, source = self._models()
+        start = self._recorder.clock()
+        if self._distributed:
+            source.share(self._pulled)
+            state.write(self._pulled)
+            self._recorder.span("exchange", start, self._recorder.clock())
+        self._settle()
+
+    def _barrier(self, barrier: Barrier) -> None:
+        if self._distributed:
+            dist.barrier()
+        self.measured_since = self._recorder.clock()
+        self._recorder.mark("measure")
+
+    def _settle(self) -> None:
+        for part in self._parts:
+            if part:
+                self._recorder.mark("done", epoch=self._epoch, start=part.start, stop=part.stop)
+        self._parts = []
+
+    def _models(self) -> tuple[FlatState, ServerSource]:
+        if self._state is None or not isinstance(self._source, ServerSource):
+            raise RuntimeError("an exchange without models or server")
+        return self._state, self._source

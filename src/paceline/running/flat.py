@@ -1,0 +1,35 @@
+"""Models as one flat float32 vector: parameters and floating-point buffers, in order of registration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+
+class FlatState:
+    """What an exchange carries. Integer buffers (counters) stay with their worker."""
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
+        unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point()}
+        self._tensors = list(unique.values())
+        self.size = sum(tensor.numel() for tensor in self._tensors)
+
+    @torch.no_grad()
+    def read(self, out: Tensor) -> Tensor:
+        """Copy the models' values into ``out`` (flat float32 on the CPU, ``size`` values) and return it."""
+        for tensor, piece in self._pieces(out):
+            piece.copy_(tensor)
+        return out
+
+    @torch.no_grad()
+    def write(self, flat: Tensor) -> None:
+        """Copy ``flat`` into the models."""
+        for tensor, piece in self._pieces(flat):
+            tensor.copy_(piece)
+
+    def _pieces(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
+        pieces = torch.split(flat, [tensor.numel() for tensor in self._tensors])
+        return [(tensor, piece.view_as(tensor)) for tensor, piece in zip(self._tensors, pieces, strict=True)]

@@ -1,0 +1,84 @@
+"""Where a worker's leases and weights come from: its own replica of the ledger, or the server."""
+
+from __future__ import annotations
+
+import httpx
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from paceline import tables
+from paceline.errors import LinkError
+from paceline.ops import Range
+from paceline.server.client import Client
+from paceline.server.ledger import Ledger
+from paceline.transports import TABLE
+from paceline.transports.base import Transport
+
+JOB = "job"  # the only holder in a replicated ledger
+
+
+class LocalLedger:
+    """Every worker of the job holds the same ledger and asks it the same questions, so no message is needed."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self.samples = 0
+
+    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
+        """The next range of the epoch; the one before it counts as trained."""
+        settled = self._ledger.settle(JOB)
+        self.samples += len(settled) if settled else 0
+        self._ledger.open(epoch, size)
+        granted = self._ledger.take(JOB, want, batch)
+        return granted if granted is not None else Range(size, size)
+
+
+class ServerSource:
+    """A group's view of the server. The leader speaks; the other members hear the answer from it."""
+
+    def __init__(self, client: Client | None, members: int) -> None:
+        self.client, self._members = client, members
+        self.samples = 0
+
+    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
+        """The group's next range of the epoch; waits while all that is left is leased to other groups."""
+        answer = torch.zeros(3, dtype=torch.int64)
+        if self.client is not None:
+            granted, samples = self.client.lease(epoch, size, want, batch)
+            answer[:] = torch.tensor([granted.start, granted.stop, samples])
+        self.share(answer)
+        start, stop, self.samples = (int(number) for number in answer)
+        return Range(start, stop)
+
+    def share(self, tensor: Tensor) -> None:
+        """Give the leader's ``tensor`` to the group's other members."""
+        if self._members > 1:
+            dist.broadcast(tensor, src=0)
+
+
+def join(url: str, host: str, token: str, group: str, size: int, timeout: float) -> tuple[Client, bool]:
+    """Join the run's server as ``group`` and open its link.
+
+    Returns:
+        The client, and whether this group must bring the initial weights (flat float32 of ``size`` values).
+
+    Raises:
+        LinkError: the server is not there, or refuses.
+    """
+    try:
+        answer = httpx.post(
+            f"{url}/join",
+            json={"group": group, "size": size},
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout,
+            trust_env=False,
+        )
+        content = answer.json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise LinkError(f"no answer from the server at {url}: {error}", remedy="See its log.") from error
+    if answer.status_code != httpx.codes.OK:
+        raise LinkError(f"the server at {url} refused: {content.get('error', answer.status_code)}")
+    kind: type[Transport] = tables.load("transport", TABLE, "pair")
+    transport = kind.dial(host, content["port"], timeout)
+    return Client(transport.open(content["key"])), content["initialise"]

@@ -1,0 +1,72 @@
+"""Where a worker's time goes: spans of computing and exposed communication, training seconds, pacing."""
+
+from __future__ import annotations
+
+import torch
+
+from paceline.emulation.pacing import Pacer
+from paceline.observation.progress import Progress
+from paceline.observation.recorder import Recorder
+from paceline.running.membership import Place
+from paceline.running.wrapping import BucketClock
+
+
+class Stopwatch:
+    """Follows one worker's loop.
+
+    batch handed over      last bucket      backward ends         loop asks again
+    |------- compute -----------|--- exchange ----|--- compute (step, rest) ---|
+    """
+
+    def __init__(self, recorder: Recorder, place: Place) -> None:
+        self._recorder, self._clock = recorder, recorder.clock
+        self._cuda = place.device.type == "cuda"
+        self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
+        self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
+        self.buckets = BucketClock(self._clock)
+        self.training_seconds = 0.0
+        self._epoch_start: float | None = None
+        self._since = 0.0
+        self._samples = 0
+
+    def in_epoch(self) -> None:
+        """The first update of an epoch starts the training clock."""
+        if self._epoch_start is None:
+            self._epoch_start = self._clock()
+
+    def computing(self, samples: int) -> None:
+        """The loop was handed ``samples`` samples."""
+        self._pacer.begin()
+        self._since, self._samples = self._clock(), samples
+
+    def communicated(self) -> None:
+        """Backward ended; what came after the last bucket was communication."""
+        if self.buckets.last_at > self._since:
+            now = self._clock()
+            self._recorder.span("compute", self._since, self.buckets.last_at)
+            self._recorder.span("exchange", self.buckets.last_at, now)
+            self._since = now
+
+    def computed(self) -> None:
+        """The loop came back for more."""
+        if self._cuda:
+            torch.cuda.synchronize()
+        self._pacer.settle()
+        self._recorder.span("compute", self._since, self._clock(), self._samples)
+
+    def show(self, samples: int, total: int) -> None:
+        """Keep the progress file fresh."""
+        self._progress.show(samples, total, self._seconds())
+
+    def epoch_done(self, epoch: int, size: int) -> None:
+        """Stop the training clock until the next epoch."""
+        if self._epoch_start is None:
+            return
+        start, stop = self._epoch_start, self._clock()
+        self.training_seconds = self._seconds()
+        self._epoch_start = None
+        self._recorder.mark("epoch", epoch=epoch, start=start, stop=stop, size=size)
+
+    def _seconds(self) -> float:
+        running = self._clock() - self._epoch_start if self._epoch_start is not None else 0.0
+        return self.training_seconds + running

@@ -1,0 +1,123 @@
+"""This process as a worker: its quota, threads, process group, recorder and executor; and a clean end."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import datetime
+import json
+import sys
+import time
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from paceline.emulation import cgroups
+from paceline.errors import LinkError
+from paceline.launchers import failures
+from paceline.launchers.bootstrap import Launch
+from paceline.observation.recorder import Recorder
+from paceline.running.executor import Executor
+from paceline.running.flat import FlatState
+from paceline.running.membership import Place, take_place
+from paceline.running.sources import LocalLedger, ServerSource, join
+from paceline.running.window import UpdateCounter
+from paceline.server.client import Client
+from paceline.strategies.base import get
+
+
+class Worker:
+    """Owns what must be let go of when the process ends."""
+
+    def __init__(self, launch: Launch, global_batch: int) -> None:
+        self._launch = launch
+        self.place = take_place(launch, global_batch)
+        self.distributed = launch.distributed
+        self.reduces = launch.distributed and self.place.layout.reduces
+        self.wrapped: list[DistributedDataParallel] = []
+        self._failed = False
+        self._watch_for_errors()
+        if launch.quotas is not None:
+            cgroups.enter(launch.quotas / f"w{self.place.rank}")
+        self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else LocalLedger()
+        self.recorder = self._recorder()
+        program = get(self.place.plan.strategy).program(self.place.member)
+        self.executor = Executor(program, self.place.member.batch, self._source, self.recorder, self.distributed)
+        _prepare(self.place, self.distributed)
+        atexit.register(self._close)
+
+    def attach(self, state: FlatState, counters: list[UpdateCounter]) -> None:
+        """Hand the models over to the executor; with a server, join it and start from its weights."""
+        self.recorder.mark("setup", bytes=4 * state.size)
+        self.executor.attach(state, counters)
+        if not isinstance(self._source, ServerSource):
+            return
+        initialise = False
+        if self.place.leads:
+            self._source.client, initialise = self._join(state.size)
+        self.executor.start_from_server(initialise)
+
+    def sum_over_cluster(self, values: Tensor) -> None:
+        """Sum float64 ``values`` in place over all workers of the run."""
+        if self.reduces:
+            on_device = values.to(self.place.device)
+            dist.all_reduce(on_device)
+            values.copy_(on_device)
+        if isinstance(self._source, ServerSource):
+            if self._source.client is not None:
+                self._source.client.reduce(values)
+            self._source.share(values)
+
+    def _join(self, size: int) -> tuple[Client, bool]:
+        if self.place.folder is None:
+            raise LinkError("no server is known", remedy="Start with `paceline run`.")
+        told = json.loads(self.place.folder.server.read_text())
+        timeout = self.place.plan.timeout_seconds
+        return join(told["url"], told["host"], self._launch.token, self.place.job.name, size, timeout)
+
+    def _recorder(self) -> Recorder:
+        place = self.place
+        header = {
+            "rank": place.rank,
+            "group": place.worker.group,
+            "name": str(place.device),
+            "host": place.host,
+            "share": place.worker.share,
+        }
+        return Recorder(place.folder.traces / f"{place.rank:05d}.jsonl" if place.folder else None, header)
+
+    def _watch_for_errors(self) -> None:
+        """Before an exception ends this process, write it down for the launcher."""
+        before = sys.excepthook
+
+        def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+            self._failed = True
+            if self.place.folder is not None:
+                failures.write_down(self.place.folder.errors, self.place.rank, error, str(self.place), time.time())
+            before(kind, error, trace)
+
+        sys.excepthook = note
+
+    def _close(self) -> None:
+        self.recorder.close(complete=not self._failed)
+        if self._failed:
+            return  # peers must notice at once: no goodbye, the sockets go with the process
+        if isinstance(self._source, ServerSource) and self._source.client is not None:
+            with contextlib.suppress(LinkError):
+                self._source.client.leave()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _prepare(place: Place, distributed: bool) -> None:
+    torch.set_num_threads(place.worker.threads)
+    cuda = place.device.type == "cuda"
+    if cuda:
+        torch.cuda.set_device(place.device)
+    if distributed:
+        limit = datetime.timedelta(seconds=place.plan.timeout_seconds)
+        backend = "cpu:gloo,cuda:nccl" if cuda and dist.is_nccl_available() else "gloo"
+        dist.init_process_group(backend, timeout=limit)

@@ -1,0 +1,79 @@
+"""The user's models, optimizers and schedulers, made ready for a run."""
+
+# No `from __future__ import annotations`: DistributedDataParallel looks at the types of a hook's arguments.
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed import GradBucket  # type: ignore[attr-defined]
+from torch.nn.parallel import DistributedDataParallel
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from paceline.errors import ConfigError
+from paceline.observation.clock import Clock
+
+
+class BucketClock:
+    """Sums each gradient bucket over the job's workers, and notes when this worker handed over its last one.
+
+    What comes after that moment inside ``backward`` is communication that computing does not hide. The sum needs no
+    division: each loss already weighs its samples (algorithms 3.1).
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.last_at = 0.0
+
+    def reduce(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+        """One bucket's sum, as DistributedDataParallel's hooks return it."""
+        self.last_at = self._clock()
+        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+
+
+def _hook(state: BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+    return state.reduce(bucket)
+
+
+def wrap(model: nn.Module, buckets: BucketClock) -> DistributedDataParallel:
+    """A model whose gradients are summed over the job while backward runs.
+
+    Buffers are not broadcast at every forward; ``merge_buffers`` joins them once an epoch.
+    """
+    wrapped = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    wrapped.register_comm_hook(buckets, _hook)
+    return wrapped
+
+
+@torch.no_grad()
+def merge_buffers(models: Sequence[nn.Module], part: float) -> None:
+    """Average floating-point buffers over the job, each worker's weighing its ``part`` of the samples."""
+    for model in models:
+        for buffer in model.buffers():
+            if buffer.is_floating_point():
+                buffer.mul_(part)
+                dist.all_reduce(buffer)
+
+
+def sort_out(things: Sequence[Any]) -> tuple[list[nn.Module], list[Optimizer], list[LRScheduler]]:
+    """Models, optimizers and schedulers among ``things``.
+
+    Raises:
+        ConfigError: something else, or no model.
+    """
+    models = [thing for thing in things if isinstance(thing, nn.Module)]
+    optimizers = [thing for thing in things if isinstance(thing, Optimizer)]
+    schedulers = [thing for thing in things if isinstance(thing, LRScheduler)]
+    for thing in things:
+        if not isinstance(thing, (nn.Module, Optimizer, LRScheduler)):
+            raise ConfigError(
+                f"run.setup was given a {type(thing).__name__}", expected="models, optimizers and schedulers",
+                remedy="Pass data to run.loader, and leave anything else out.",
+            )  # fmt: skip
+    if not models:
+        raise ConfigError("run.setup was given no model", remedy="Call run.setup(model, optimizer).")
+    return models, optimizers, schedulers

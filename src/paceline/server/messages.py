@@ -1,0 +1,85 @@
+"""What crosses a link: a header of eight int64 each way, then at most one tensor whose size the header gives.
+
+request  [verb, five numbers]                    payload
+LEASE    epoch, size, want, batch
+INITIAL  count                                   float32[count], the first group's weights
+PUSH     pulled version, samples, steps, count   float32[count], the delta
+PULL     count
+REDUCE   count                                   float64[count], to be summed over the groups
+LEAVE
+
+answer   [status, five numbers]                  payload
+LEASE    start, stop, samples
+PUSH     staleness
+PULL     version, samples                        float32[count], the weights
+REDUCE                                           float64[count], the sums
+status 1: refused; then the length of            uint8[length], a sentence
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from paceline.errors import LinkError
+
+HEADER = 8
+OK, REFUSED = 0, 1
+MOST_VALUES = 64  # of one REDUCE
+
+
+class Verb(IntEnum):
+    """What a group's leader asks for."""
+
+    LEASE = 1
+    INITIAL = 2
+    PUSH = 3
+    PULL = 4
+    REDUCE = 5
+    LEAVE = 6
+
+
+class Channel(Protocol):
+    """What the messages need of a link (see ``transports.base.Link``)."""
+
+    def send(self, tensor: Tensor) -> None: ...
+    def recv(self, tensor: Tensor) -> None: ...
+    def close(self) -> None: ...
+
+
+def send_header(channel: Channel, first: int, *numbers: int) -> None:
+    """Send ``first`` (a verb or a status) and up to seven numbers."""
+    header = torch.zeros(HEADER, dtype=torch.int64)
+    header[: 1 + len(numbers)] = torch.tensor([first, *numbers])
+    channel.send(header)
+
+
+def recv_header(channel: Channel) -> list[int]:
+    """The next header, eight integers."""
+    header = torch.empty(HEADER, dtype=torch.int64)
+    channel.recv(header)
+    return [int(number) for number in header]
+
+
+def refuse(channel: Channel, sentence: str) -> None:
+    """Answer that the request cannot be met, and why."""
+    text = torch.tensor(list(sentence.encode()), dtype=torch.uint8)
+    send_header(channel, REFUSED, text.numel())
+    channel.send(text)
+
+
+def recv_answer(channel: Channel) -> list[int]:
+    """The seven numbers of an answer.
+
+    Raises:
+        LinkError: the server refused; carries its sentence.
+    """
+    status, *numbers = recv_header(channel)
+    if status != OK:
+        text = torch.empty(numbers[0], dtype=torch.uint8)
+        channel.recv(text)
+        raise LinkError(f"the server refused: {bytes(text.tolist()).decode().rstrip('.')}")
+    return numbers

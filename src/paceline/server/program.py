@@ -1,0 +1,204 @@
+"""The parameter server: one thread a link, one lock for weights, ledger and membership.
+
+thread of group a   header -> LEASE, PUSH, PULL, REDUCE, ...   (the lock is held only while memory is touched)
+thread of group b   header -> ...
+                               `---- condition: "something changed" wakes those who wait for a lease or a sum
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from paceline.errors import LinkError, PacelineError
+from paceline.server import messages
+from paceline.server.ledger import Ledger
+from paceline.server.messages import OK, Channel, Verb, recv_header, send_header
+from paceline.server.rules.base import Rule
+from paceline.server.store import Store
+
+
+class ParameterServer:
+    """Holds the run's global state and serves each group's link.
+
+    Args:
+        rule: what to do with a push.
+        groups: how many groups the run starts with; nobody gets a lease before all have joined.
+        global_batch: samples of one update of the whole cluster.
+        timeout: seconds that a wait for other groups may last.
+    """
+
+    def __init__(self, rule: Rule, groups: int, global_batch: int, timeout: float = 300.0) -> None:
+        self._changed = threading.Condition()
+        self._store = Store(rule, global_batch)
+        self._ledger = Ledger()
+        self._awaited = groups
+        self._alive: dict[str, int] = {}  # group -> values it exchanges
+        self._sums: dict[str, Tensor] = {}
+        self._round, self._total = 0, torch.zeros(0)
+        self._timeout = timeout
+        self.events: list[dict[str, Any]] = []
+
+    def join(self, group: str, size: int) -> bool:
+        """Register a group whose weights have ``size`` values; True if it must bring the initial weights.
+
+        Raises:
+            LinkError: the name is taken, or the model has another size than the others'.
+        """
+        with self._changed:
+            if group in self._alive:
+                raise LinkError(f"group '{group}' has joined already", remedy="Give each group its own name.")
+            sizes = set(self._alive.values())
+            if sizes and size not in sizes:
+                raise LinkError(
+                    f"group '{group}' exchanges {size} values", expected=f"{sizes.pop()}, as the other groups do",
+                    remedy="Run the same recipe with the same arguments everywhere.",
+                )  # fmt: skip
+            first = not self._alive and not self._store.ready
+            self._alive[group] = size
+            self._awaited = max(0, self._awaited - 1)
+            self._note("join", group)
+            return first
+
+    def serve(self, group: str, channel: Channel) -> None:
+        """Answer ``group`` until it leaves or is gone. One thread a group."""
+        try:
+            self._converse(group, channel)
+            self._drop(group, "leave")
+        except LinkError:
+            self._drop(group, "lost")
+        finally:
+            channel.close()
+
+    @property
+    def finished(self) -> bool:
+        """All groups have come and gone."""
+        with self._changed:
+            return not self._awaited and not self._alive
+
+    def changed(self, timeout: float) -> None:
+        """Wait until something changes, ``timeout`` seconds at most."""
+        with self._changed:
+            self._changed.wait(timeout)
+
+    def gave_up(self, group: str) -> None:
+        """A group joined but never opened its link."""
+        self._drop(group, "lost")
+
+    def status(self) -> dict[str, Any]:
+        """Membership, version, samples, the ledger and the events so far, as JSON values."""
+        with self._changed:
+            return {
+                "groups": sorted(self._alive),
+                "version": self._store.version,
+                "samples": self._store.samples,
+                "staleness": dict(self._store.staleness),
+                "ledger": {"epoch": self._ledger.epoch, "size": self._ledger.size, "done": self._ledger.done},
+                "events": self.events,
+            }
+
+    def _converse(self, group: str, channel: Channel) -> None:
+        buffer = torch.empty(self._alive[group])
+        answers: dict[int, Callable[..., None]] = {
+            Verb.LEASE: self._lease,
+            Verb.INITIAL: self._initial,
+            Verb.PUSH: self._push,
+            Verb.PULL: self._pull,
+            Verb.REDUCE: self._reduce,
+        }
+        while True:
+            verb, *numbers = recv_header(channel)
+            if verb == Verb.LEAVE:
+                return
+            if verb not in answers:
+                raise LinkError(f"group '{group}' sent verb {verb}, which is not one")
+            try:
+                answers[verb](group, channel, buffer, numbers)
+            except LinkError:
+                raise
+            except PacelineError as error:
+                messages.refuse(channel, str(error))
+
+    def _lease(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        epoch, size, want, batch, *_ = numbers
+        with self._changed:
+            self._wait(lambda: not self._awaited, "all groups to join")
+            self._ledger.open(epoch, size)
+            lease = self._ledger.take(group, want, batch)
+            while lease is None:
+                self._changed.wait(timeout=1.0)
+                lease = self._ledger.take(group, want, batch)
+            samples = self._store.samples
+        send_header(channel, OK, lease.start, lease.stop, samples)
+
+    def _initial(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        channel.recv(self._sized(group, buffer, numbers[0]))
+        with self._changed:
+            self._store.initialise(buffer)
+            self._changed.notify_all()
+        send_header(channel, OK)
+
+    def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        pulled, samples, steps, count, *_ = numbers
+        channel.recv(self._sized(group, buffer, count))
+        with self._changed:
+            staleness = self._store.push(buffer, samples, steps, pulled)
+            self._ledger.settle(group)
+            self._changed.notify_all()
+        send_header(channel, OK, staleness)
+
+    def _pull(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        self._sized(group, buffer, numbers[0])
+        with self._changed:
+            self._wait(lambda: self._store.ready, "the initial weights")
+            version = self._store.copy_to(buffer)
+            samples = self._store.samples
+        send_header(channel, OK, version, samples)
+        channel.send(buffer)
+
+    def _reduce(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        if not 0 < numbers[0] <= messages.MOST_VALUES:
+            raise LinkError(f"group '{group}' reduces {numbers[0]} values", expected=f"1 to {messages.MOST_VALUES}")
+        values = torch.empty(numbers[0], dtype=torch.float64)
+        channel.recv(values)
+        with self._changed:
+            mine = self._round
+            self._sums[group] = values
+            self._close_round()
+            self._wait(lambda: self._round > mine, "the other groups to reduce")
+            total = self._total
+        send_header(channel, OK)
+        channel.send(total)
+
+    def _close_round(self) -> None:
+        if self._sums and not self._awaited and self._alive.keys() <= self._sums.keys():
+            self._total = torch.stack(list(self._sums.values())).sum(0)
+            self._sums = {}
+            self._round += 1
+            self._changed.notify_all()
+
+    def _drop(self, group: str, kind: str) -> None:
+        with self._changed:
+            returned = self._ledger.release(group)
+            del self._alive[group]
+            self._note(kind, f"{group}: {len(returned)} samples returned" if returned else group)
+            self._close_round()
+            self._changed.notify_all()
+
+    def _sized(self, group: str, buffer: Tensor, count: int) -> Tensor:
+        if count != buffer.numel():
+            raise LinkError(f"group '{group}' announced {count} values", expected=str(buffer.numel()))
+        return buffer
+
+    def _wait(self, ready: Callable[[], bool], what: str) -> None:
+        if not self._changed.wait_for(ready, timeout=self._timeout):
+            raise LinkError(f"waited {self._timeout:g} s for {what}", remedy="See the logs of the other groups.")
+
+    def _note(self, kind: str, what: str) -> None:
+        self.events.append({"at": time.time(), "kind": kind, "what": what})
+        self._changed.notify_all()

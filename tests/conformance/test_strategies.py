@@ -1,0 +1,201 @@
+"""What every strategy of the table keeps to. Programs are driven by hand: no clock, no tensor, no process.
+
+Each job takes leases from one ledger in turn; its members run in step, as their collectives make them do in a real run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline import ops
+from paceline.errors import ConfigError
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
+from paceline.schema.profile import DeviceProfile, Profile
+from paceline.server.ledger import Ledger
+from paceline.strategies import TABLE
+from paceline.strategies.base import Layout, Member, Strategy, get
+
+PROFILE = Profile(
+    cluster="c",
+    emulation="none",
+    global_batch=8,
+    model_bytes=4000,
+    devices=[
+        DeviceProfile(
+            group=name, device="cpu", speed=None, threads=1, micro_batch=None, batch=4, samples_per_second=rate
+        )
+        for name, rate in [("fast", 300.0), ("slow", 100.0)]
+    ],
+)
+ENOUGH = 1000  # operations without asking for work: an endless loop
+
+shares = st.lists(st.integers(0, 9), min_size=1, max_size=3).filter(any)
+clusters = st.lists(st.tuples(shares, st.integers(1, 3)), min_size=1, max_size=3)
+
+
+def jobs(layout: Layout, cluster: list[tuple[list[int], int]]) -> list[list[Member]]:
+    """The members of each job, laid out as the planner would, from (shares, local steps) of each group."""
+    every = [share for group, _ in cluster for share in group]
+    if layout.devices == "fastest":
+        return [[Member((sum(every),), 0)]]
+    if not layout.reduces:
+        return [[Member((share,), 0)] for share in every if share]
+    groups = cluster if layout.jobs == "groups" else [(every, 1)]
+    return [[Member(tuple(group), i, steps) for i in range(len(group))] for group, steps in groups]
+
+
+class Job:
+    """The programs of the workers of one job, each run up to the lease it waits for."""
+
+    def __init__(self, strategy: Strategy, members: list[Member]) -> None:
+        self.members = members
+        self._programs = [strategy.program(member) for member in members]
+        self.first = [next(program) for program in self._programs]
+        self._waiting = [self._to_lease(i, operation)[1] for i, operation in enumerate(self.first)]
+
+    def _to_lease(self, i: int, operation: Operation) -> tuple[list[Operation], Lease]:
+        done: list[Operation] = []
+        while not isinstance(operation, Lease):
+            done.append(operation)
+            assert len(done) < ENOUGH, "the program never asks for work"
+            operation = next(self._programs[i])
+        return done, operation
+
+    @property
+    def wants(self) -> int:
+        """What the job asks for: every member asks for the same."""
+        (samples,) = {lease.samples for lease in self._waiting}
+        return samples
+
+    def train(self, work: Range) -> list[list[Operation]]:
+        """What each member does with the range, up to its next lease."""
+        done = []
+        for i, program in enumerate(self._programs):
+            operations, self._waiting[i] = self._to_lease(i, program.send(work))
+            done.append(operations)
+        return done
+
+    def close(self) -> None:
+        for program in self._programs:
+            program.close()
+
+
+def epoch(strategy: Strategy, cluster: list[tuple[list[int], int]], size: int) -> list[tuple[Job, Range, list]]:
+    """One epoch of ``size`` samples: (job, lease, what each member did with it), in order. All samples end as done."""
+    ledger = Ledger()
+    ledger.open(0, size)
+    running = {f"job{i}": Job(strategy, members) for i, members in enumerate(jobs(strategy.layout, cluster))}
+    story = []
+    while not ledger.over:
+        for name, job in running.items():
+            ledger.settle(name)
+            work = ledger.take(name, job.wants, job.members[0].batch)
+            if work:
+                story.append((job, work, job.train(work)))
+    for job in running.values():
+        job.close()
+    return story
+
+
+def of(kind: type, operations: list[Operation]) -> list:
+    return [operation for operation in operations if isinstance(operation, kind)]
+
+
+every_strategy = pytest.mark.parametrize("strategy", [get(name) for name in TABLE], ids=list(TABLE))
+any_epoch = given(cluster=clusters, size=st.integers(0, 200))
+unhurried = settings(deadline=None, max_examples=50)
+
+
+@every_strategy
+def test_it_says_what_it_is_in_one_line(strategy):
+    assert strategy.about
+    assert "\n" not in strategy.about
+    assert isinstance(strategy.layout, Layout)
+
+
+def test_no_two_say_the_same():
+    assert len({get(name).about for name in TABLE}) == len(TABLE)
+
+
+@every_strategy
+def test_it_fits_or_says_in_a_sentence_why_not(strategy):
+    reason = strategy.fits(PROFILE)
+    assert reason is None or len(reason.split()) > 2
+
+
+@every_strategy
+@unhurried
+@any_epoch
+def test_every_sample_is_computed_once_over_all_members(strategy, cluster, size):
+    computed = Counter(
+        position
+        for _, _, members in epoch(strategy, cluster, size)
+        for operations in members
+        for compute in of(Compute, operations)
+        for position in range(compute.part.start, compute.part.stop)
+    )
+    assert computed == Counter(range(size))
+
+
+@every_strategy
+@unhurried
+@any_epoch
+def test_every_operation_is_one_of_the_list_and_the_first_asks_for_work_or_waits_for_all(strategy, cluster, size):
+    for job, _, members in epoch(strategy, cluster, size):
+        assert all(isinstance(first, Lease | Barrier) for first in job.first)
+        assert all(isinstance(operation, ops.Operation) for operations in members for operation in operations)
+
+
+@every_strategy
+@unhurried
+@any_epoch
+def test_members_compute_and_update_in_step_and_each_loss_weighs_its_part_of_the_update(strategy, cluster, size):
+    for job, work, members in epoch(strategy, cluster, size):
+        for update in zip(*(of(Compute, operations) for operations in members), strict=True):
+            assert {compute.total for compute in update} == {sum(len(compute.part) for compute in update)}
+            assert {compute.peers for compute in update} == {len(job.members)}
+            assert update[0].total <= job.members[0].batch
+        for operations in members:
+            computes, updates = of(Compute, operations), of(Update, operations)
+            assert [update.samples for update in updates] == [compute.total for compute in computes]
+            assert sum(update.samples for update in updates) == len(work)
+            order = [type(operation) for operation in operations if isinstance(operation, Compute | Update)]
+            assert order == [Compute, Update] * len(updates)
+
+
+@every_strategy
+@unhurried
+@any_epoch
+def test_with_a_server_each_lease_is_pushed_once_by_the_leader_and_without_one_nothing_crosses(strategy, cluster, size):
+    for job, work, members in epoch(strategy, cluster, size):
+        for member, operations in zip(job.members, members, strict=True):
+            talk = of(Push | Pull | Broadcast, operations)
+            steps = len(of(Update, operations))
+            if not strategy.layout.server:
+                assert talk == []
+            elif member.leads:
+                assert talk == [Push(samples=len(work), steps=steps), Pull(), Broadcast()]
+            else:
+                assert talk == [Broadcast()]
+
+
+@every_strategy
+@unhurried
+@given(cluster=clusters)
+def test_an_empty_answer_means_no_work_and_it_asks_again(strategy, cluster):
+    for members in jobs(strategy.layout, cluster):
+        job = Job(strategy, members)
+        wanted = job.wants
+        for operations in job.train(Range(40, 40)):
+            assert of(Compute | Update | Push, operations) == []
+        assert job.wants == wanted
+        job.close()
+
+
+def test_a_strategy_that_does_not_exist_is_refused_with_the_nearest_name():
+    with pytest.raises(ConfigError, match="Did you mean 'hybrid'"):
+        get("hybird")

@@ -1,0 +1,142 @@
+"""What each strategy's plan looks like, and what the planner refuses."""
+
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.planning.search import plan, probe_plan
+from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.plan import Plan
+from paceline.schema.profile import DeviceProfile, Profile
+from paceline.strategies import TABLE
+from paceline.strategies.allreduce import AllReduce
+
+
+def profile(speeds: dict[str, list[float]], batch: int) -> Profile:
+    devices = [
+        DeviceProfile(
+            group=group, device=f"cuda:{i}", speed=None, threads=2, micro_batch=16, batch=8, samples_per_second=speed
+        )
+        for group, members in speeds.items()
+        for i, speed in enumerate(members)
+    ]
+    return Profile(cluster="lab", emulation="none", global_batch=batch, model_bytes=400, devices=devices)
+
+
+MIXED = {"a": [400.0], "b": [200.0], "c": [100.0, 100.0]}
+
+
+def shares(made: Plan) -> list[int]:
+    return [worker.share for worker in made.workers]
+
+
+def test_c018_allreduce_shares_in_proportion_to_speed():
+    made = plan(profile({"a": [7.0, 5.0], "b": [3.0]}, 32), "allreduce")
+    assert shares(made) == [15, 11, 6]
+    assert [(job.name, job.local_steps) for job in made.jobs] == [("all", 1)]
+    assert "15, 11, 6 of 32" in made.reason
+
+
+def test_even_allreduce_ignores_speed():
+    assert shares(plan(profile(MIXED, 130), "allreduce_even")) == [33, 33, 32, 32]
+
+
+def test_alone_gives_the_fastest_device_everything_but_keeps_the_limit_of_all():
+    made = plan(profile({"slow": [1.0], "fast": [9.0, 8.0]}, 32), "alone")
+    assert [(worker.group, worker.device, worker.share) for worker in made.workers] == [("fast", "cuda:0", 32)]
+    assert made.limit_samples_per_second == 18.0
+    assert "fastest of 3 devices" in made.reason
+
+
+def test_hybrid_makes_a_job_of_each_group_with_steps_by_its_updates_per_second():
+    made = plan(profile(MIXED, 128), "hybrid")
+    assert [job.name for job in made.jobs] == ["a", "b", "c"]
+    assert [job.shares for job in made.jobs] == [(32,), (32,), (32, 32)]
+    assert [job.local_steps for job in made.jobs] == [8, 4, 2]
+    assert "a 8, b 4, c 2" in made.reason
+
+
+def test_a_groups_update_waits_for_its_slowest_member():
+    made = plan(profile({"a": [100.0], "b": [100.0, 50.0]}, 30), "hybrid")
+    assert [job.local_steps for job in made.jobs] == [8, 4]
+
+
+@pytest.mark.parametrize("strategy", sorted(TABLE))
+def test_every_strategy_carries_the_profile_over(strategy):
+    made = plan(profile(MIXED, 128), strategy)
+    assert Plan.model_validate_json(made.model_dump_json()) == made
+    assert (made.strategy, made.cluster, made.global_batch) == (strategy, "lab", 128)
+    assert made.limit_samples_per_second == 800.0
+    assert sum(shares(made)) == 128
+    assert all(worker.micro_batch == 16 and worker.threads == 2 for worker in made.workers)
+    assert all(worker.solo_samples_per_second for worker in made.workers)
+    assert made.reason.endswith(".")
+
+
+def test_the_price_of_the_plan_becomes_its_prediction():
+    priced: list[Plan] = []
+    made = plan(profile(MIXED, 128), "hybrid", price=lambda candidate: priced.append(candidate) or 777.0)
+    assert made.predicted_samples_per_second == 777.0
+    assert [candidate.jobs for candidate in priced] == [made.jobs]
+    assert plan(profile(MIXED, 128), "hybrid").predicted_samples_per_second is None
+
+
+def test_a_device_without_a_sample_is_named():
+    with pytest.raises(ConfigError, match=r"rank 1, group 'b'.*cuda:0 at 1 samples/s gets no sample") as refused:
+        plan(profile({"a": [100.0], "b": [1.0]}, 8), "allreduce")
+    assert "Raise the global batch, or leave this device out" in refused.value.remedy
+
+
+def test_too_small_a_batch_for_equal_shares_is_refused():
+    with pytest.raises(ConfigError, match="a global batch of 3 for 4 workers"):
+        plan(profile(MIXED, 3), "hybrid")
+
+
+def test_an_unknown_strategy_is_refused_with_the_nearest_name():
+    with pytest.raises(ConfigError, match="hybrid"):
+        plan(profile(MIXED, 128), "hybird")
+
+
+def test_a_strategy_that_does_not_fit_says_why(monkeypatch):
+    monkeypatch.setattr(AllReduce, "fits", lambda self, profile: "it needs like devices.")
+    with pytest.raises(ConfigError, match="'allreduce' does not fit: it needs like devices"):
+        plan(profile(MIXED, 128), "allreduce")
+
+
+def cluster(*groups: GroupSpec, emulation: str = "none") -> Cluster:
+    return Cluster(name="lab", emulation=emulation, groups=list(groups))
+
+
+def test_a_probe_takes_accelerators_that_no_group_names():
+    made = probe_plan(
+        cluster(GroupSpec(name="a", devices=2), GroupSpec(name="b", devices=["cuda:0"], micro_batch=4)),
+        seconds=5.0, cores=8, accelerators=["cuda:0", "cuda:1", "cuda:2"],
+    )  # fmt: skip
+    assert [(worker.group, worker.device) for worker in made.workers] == [
+        ("a", "cuda:1"), ("a", "cuda:2"), ("b", "cuda:0"),
+    ]  # fmt: skip
+    assert [worker.micro_batch for worker in made.workers] == [None, None, 4]
+    assert (made.strategy, made.probe_seconds, made.global_batch) == ("solo", 5.0, None)
+    assert [job.name for job in made.jobs] == ["probe"]
+    assert shares(made) == [0, 0, 0]
+
+
+def test_an_emulated_probe_runs_on_the_cpu_with_one_thread_each():
+    groups = GroupSpec(name="a", devices=2, speed=0.5), GroupSpec(name="b", devices=1, speed=0.25)
+    made = probe_plan(cluster(*groups, emulation="pacing"), seconds=1.0, cores=16, accelerators=["cuda:0"])
+    assert [(worker.device, worker.threads, worker.speed) for worker in made.workers] == [
+        ("cpu", 1, 0.5), ("cpu", 1, 0.5), ("cpu", 1, 0.25),
+    ]  # fmt: skip
+
+
+def test_a_probe_without_accelerators_shares_the_cores():
+    made = probe_plan(cluster(GroupSpec(name="a", devices=3)), seconds=1.0, cores=8, accelerators=[])
+    assert [(worker.device, worker.threads) for worker in made.workers] == [("cpu", 2)] * 3
+    crowded = probe_plan(cluster(GroupSpec(name="a", devices=3)), seconds=1.0, cores=2, accelerators=[])
+    assert [worker.threads for worker in crowded.workers] == [1] * 3
+
+
+def test_a_probe_of_more_accelerators_than_there_are_is_refused():
+    groups = GroupSpec(name="a", devices=1), GroupSpec(name="b", devices=2)
+    with pytest.raises(ConfigError, match="group 'b' wants 2 devices but 1 accelerators are left") as refused:
+        probe_plan(cluster(*groups), seconds=1.0, cores=8, accelerators=["cuda:0", "cuda:1"])
+    assert refused.value.remedy

@@ -1,0 +1,211 @@
+"""Every strategy in virtual time: each sample once, rates against closed forms, staleness, marks and spans."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.cost.network import Wire
+from paceline.errors import ConfigError
+from paceline.observation import metrics
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Pull, Push, Range, Update
+from paceline.planning.search import plan, probe_plan
+from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.plan import JobPlan, Plan, WorkerPlan
+from paceline.schema.profile import DeviceProfile, Profile
+from paceline.schema.trace import Trace
+from paceline.simulating.interpreter import FREE_WIRE, operations, rate, simulate
+from paceline.strategies import TABLE, base
+
+
+def worker(group: str, speed: float, share: int) -> WorkerPlan:
+    return WorkerPlan(group=group, device="cpu", threads=1, share=share, solo_samples_per_second=speed)
+
+
+def made(strategy: str, *jobs: JobPlan) -> Plan:
+    batch = sum(sum(job.shares) for job in jobs)
+    return Plan(strategy=strategy, cluster="lab", emulation="none", global_batch=batch, jobs=list(jobs))
+
+
+def planned(strategy: str, speeds: list[float], batch: int) -> Plan:
+    """Each device its own group."""
+    devices = [
+        DeviceProfile(
+            group=f"g{i}", device="cpu", speed=None, threads=1, micro_batch=None, batch=8, samples_per_second=speed
+        )
+        for i, speed in enumerate(speeds)
+    ]
+    profile = Profile(cluster="lab", emulation="none", global_batch=batch, model_bytes=0, devices=devices)
+    return plan(profile, strategy)
+
+
+def fraction(planned: Plan, trace: Trace) -> float:
+    assert planned.limit_samples_per_second is not None
+    return rate(trace) / planned.limit_samples_per_second
+
+
+@st.composite
+def plans(draw: st.DrawFn, strategy: str) -> Plan:
+    """Any speeds, shares and local steps that the strategy's layout allows."""
+    layout = base.get(strategy).layout
+    jobs = draw(st.integers(1, 4)) if layout.jobs == "groups" else 1
+    members = 1 if layout.devices == "fastest" else draw(st.integers(1, 4))
+    least = 0 if layout.reduces else 1
+    built = []
+    for j in range(jobs):
+        shares = draw(st.lists(st.integers(least, 9), min_size=members, max_size=members).filter(any))
+        workers = [worker(f"g{j}", draw(st.integers(1, 20)), share) for share in shares]
+        built.append(JobPlan(name=f"g{j}", workers=workers, local_steps=draw(st.integers(1, 5))))
+    return made(strategy, *built)
+
+
+@pytest.mark.parametrize("strategy", sorted(TABLE))
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_each_sample_once_an_epoch(strategy, data):
+    """Workers that do not reduce together each train the whole epoch; all others share it."""
+    drawn = data.draw(plans(strategy))
+    size, epochs = data.draw(st.integers(1, 100)), data.draw(st.integers(1, 3))
+    trace = simulate(drawn, size, epochs, data.draw(st.sampled_from([FREE_WIRE, Wire()])), 10_000)
+    together = base.get(strategy).layout.reduces
+    for part in [trace] if together else [Trace([one]) for one in trace.workers]:
+        seen = metrics.epochs(part)
+        assert [(epoch.epoch, epoch.samples) for epoch in seen] == [(epoch, size) for epoch in range(epochs)]
+        assert all(epoch.duplicates == epoch.missing == 0 for epoch in seen)
+    assert sum(span.samples for one in trace.workers for span in one.spans) == size * epochs * (
+        1 if together else len(trace.workers)
+    )
+
+
+@pytest.mark.parametrize("strategy", sorted(TABLE))
+@settings(deadline=None, max_examples=20)
+@given(st.data())
+def test_a_workers_spans_follow_one_another_within_its_epochs(strategy, data):
+    trace = simulate(data.draw(plans(strategy)), data.draw(st.integers(1, 60)), 2, Wire(), 10_000)
+    for one in trace.workers:
+        ends = [0.0, *(span.stop for span in one.spans)]
+        assert all(end <= span.start <= span.stop for end, span in zip(ends, one.spans, strict=False))
+        first, second = [mark.values for mark in one.marks if mark.kind == "epoch"]
+        assert first["start"] == 0.0
+        assert first["stop"] == second["start"]
+        assert second["stop"] >= ends[-1]
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "allreduce_even", "hybrid"])
+def test_equal_devices_on_a_free_wire_reach_the_limit(strategy):
+    equal = planned(strategy, [100.0] * 4, 128)
+    assert fraction(equal, simulate(equal, 51_200, 1, FREE_WIRE)) == pytest.approx(1.0, rel=0.01)
+
+
+def test_even_allreduce_on_4_2_1_1_reaches_half_the_limit():
+    mixed = planned("allreduce_even", [4.0, 2.0, 1.0, 1.0], 128)
+    assert fraction(mixed, simulate(mixed, 12_800, 1, FREE_WIRE)) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("strategy", ["allreduce", "hybrid"])
+def test_4_2_1_1_reaches_the_limit_on_a_free_wire(strategy):
+    mixed = planned(strategy, [4.0, 2.0, 1.0, 1.0], 128)
+    assert fraction(mixed, simulate(mixed, 51_200, 1, FREE_WIRE)) == pytest.approx(1.0, rel=0.01)
+
+
+def test_c018_an_update_of_speeds_7_5_3_takes_2_2_seconds():
+    trace = simulate(planned("allreduce", [7.0, 5.0, 3.0], 32), 32, 1, FREE_WIRE)
+    assert metrics.training_seconds(trace) == pytest.approx(2.2)
+
+
+def test_c018_equal_shares_of_1000_take_1_25_seconds_and_fitting_ones_1_0():
+    for strategy, seconds in [("allreduce", 1.0), ("allreduce_even", 1.25)]:
+        trace = simulate(planned(strategy, [300.0, 300.0, 200.0, 200.0], 1000), 1000, 1, FREE_WIRE)
+        assert metrics.training_seconds(trace) == pytest.approx(seconds)
+
+
+def test_allreduce_pays_for_the_ring_once_an_update():
+    wire, size = Wire(bytes_per_second=1e6, latency=0.0), 500_000
+    trace = simulate(planned("allreduce", [10.0, 10.0], 20), 100, 1, wire, size)
+    assert metrics.training_seconds(trace) == pytest.approx(5 * (1.0 + 0.5))
+    assert [span.stop - span.start for span in trace.workers[0].spans if span.kind == "exchange"] == [
+        pytest.approx(0.5)
+    ] * 5
+
+
+def test_a_fast_worker_waits_in_its_exchange_for_the_slowest():
+    trace = simulate(planned("allreduce_even", [10.0, 5.0], 20), 20, 1, FREE_WIRE)
+    assert [(span.kind, span.start, span.stop) for span in trace.workers[0].spans] == [
+        ("compute", 0.0, 1.0), ("exchange", 1.0, 2.0),
+    ]  # fmt: skip
+
+
+def test_groups_queue_for_the_servers_one_link():
+    """Four groups are done at once; the last of them waits for three transfers before its own, and then pulls."""
+    wire = Wire(bytes_per_second=1.0, latency=0.0)
+    jobs = [JobPlan(name=f"g{i}", workers=[worker(f"g{i}", 1.0, 10)]) for i in range(4)]
+    trace = simulate(made("hybrid", *jobs), 40, 1, wire, 3)
+    pushes = [next(span for span in one.spans if span.kind == "exchange") for one in trace.workers]
+    assert [(push.start, push.stop) for push in pushes] == [(10.0, 13.0), (10.0, 16.0), (10.0, 19.0), (10.0, 22.0)]
+
+
+@pytest.mark.parametrize("speeds", [[4.0, 2.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]])
+def test_groups_that_exchange_equally_often_are_n_minus_1_versions_behind(speeds):
+    trace = simulate(planned("hybrid", speeds, 96), 96_000, 1, Wire(), 10_000)
+    assert metrics.staleness(trace).mean == pytest.approx(len(speeds) - 1, rel=0.03)
+
+
+def test_one_group_is_never_behind():
+    trace = simulate(planned("hybrid", [5.0], 8), 800)
+    assert metrics.staleness(trace).max == 0
+
+
+def test_a_group_without_work_waits_for_the_epochs_end():
+    """The fast group takes the only batch; the slow one hears of the end once it is pushed."""
+    jobs = [JobPlan(name=name, workers=[worker(name, 4.0, 8)]) for name in ("first", "second")]
+    trace = simulate(made("hybrid", *jobs), 8, 1, FREE_WIRE)
+    assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(0.0, 2.0)]
+
+
+def test_members_of_a_group_work_on_one_lease():
+    job = JobPlan(name="g", workers=[worker("g", 4.0, 3), worker("g", 2.0, 1)], local_steps=2)
+    leader, member = operations(made("hybrid", job), 8)
+    shared = [Lease(8), Update(4), Broadcast()]
+    for one, part in [(leader, Range(0, 3)), (member, Range(3, 4))]:
+        assert [operation for operation in one if operation in shared] == [
+            Lease(8), Update(4), Update(4), Broadcast(), Lease(8), Broadcast(),
+        ]  # fmt: skip
+        assert Compute(part, total=4, peers=2) in one
+    assert [operation for operation in leader if isinstance(operation, (Push, Pull))] == [Push(8, 2), Pull(), Pull()]
+    assert not any(isinstance(operation, (Push, Pull)) for operation in member)
+
+
+def test_operations_end_with_the_lease_that_found_the_epoch_over():
+    assert operations(planned("alone", [4.0, 1.0], 8), 12) == [
+        [
+            Lease(8), Compute(Range(0, 8), 8, 1), Update(8),
+            Lease(8), Compute(Range(8, 12), 4, 1), Update(4),
+            Lease(8),
+        ]
+    ]  # fmt: skip
+
+
+def test_stopping_after_some_updates_closes_the_epoch_there():
+    trace = simulate(planned("allreduce", [3.0, 1.0], 8), 10**9, 1, FREE_WIRE, updates=5)
+    assert metrics.training_seconds(trace) == pytest.approx(5 * 2.0)
+    assert rate(trace) == pytest.approx(4.0)
+
+
+def test_solo_measures_after_all_workers_have_warmed_up():
+    slow_and_fast = made("solo", JobPlan(name="probe", workers=[worker("a", 1.0, 4), worker("b", 4.0, 4)]))
+    trace = simulate(slow_and_fast, 10**6, updates=20)
+    assert [[mark.at for mark in one.marks if mark.kind == "measure"] for one in trace.workers] == [[12.0], [12.0]]
+    assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(3.0, 12.0)]
+    assert metrics.solo_speeds(trace) == [pytest.approx(1.0), pytest.approx(4.0)]
+    assert Barrier() in operations(slow_and_fast, 40)[0]
+
+
+def test_a_plan_without_speeds_cannot_be_simulated():
+    probe = probe_plan(Cluster(name="lab", groups=[GroupSpec(name="a")]), 1.0, 1, [])
+    with pytest.raises(ConfigError, match=r"rank 0 \(a, cpu\) has no speed in the plan") as refused:
+        simulate(probe, 100)
+    assert "paceline probe" in refused.value.remedy
+
+
+def test_a_trace_is_marked_as_simulated_and_an_empty_one_has_no_rate():
+    assert simulate(planned("alone", [1.0], 4), 4).simulated
+    assert rate(Trace([])) == 0.0
