@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import zlib
 from pathlib import Path
 
@@ -75,12 +76,11 @@ def read_idx(path: Path, dimensions: int) -> Tensor:
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be unpacked ({error}): fetch it again.") from error
     start = 4 + 4 * dimensions
-    if len(content) < start or content[:4] != bytes([0, 0, UNSIGNED_BYTE, dimensions]):
-        raise DataError(
-            f"{path} starts with '{content[:4].hex()}', not as an idx file of {dimensions} dimensions does."
-        )
+    magic = bytes([0, 0, UNSIGNED_BYTE, dimensions])
+    if len(content) < start or not content.startswith(magic):
+        raise DataError(f"{path} starts with '{content[:4].hex()}' where such a file starts with '{magic.hex()}'.")
     sizes = [int.from_bytes(content[at : at + 4], "big") for at in range(4, start, 4)]
     values = np.frombuffer(content, np.uint8, offset=start)
-    if len(values) != np.prod(sizes, dtype=np.int64):
+    if len(values) != math.prod(sizes):
         raise DataError(f"{path} holds {len(values)} values where its header says {sizes}: fetch it again.")
     return torch.from_numpy(values.reshape(sizes).copy())

@@ -39,8 +39,8 @@ def raised(errors: Path) -> dict[str, Any] | None:
 
 def killed(errors: Path) -> list[tuple[int, int]]:
     """(rank, signal) of the workers that torchrun saw die by a signal other than its own SIGTERM, first death first."""
-    pairs = re.findall(r"local_rank: (\d+)\) of binary|rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text())
-    deaths = [(int(rank), -int(code)) for _, rank, code in pairs if code and int(code) < 0]
+    pairs = re.findall(r"rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text())
+    deaths = [(int(rank), -int(code)) for rank, code in pairs if int(code) < 0]
     return [death for death in deaths if death[1] != signal.SIGTERM] or deaths
 
 
@@ -64,7 +64,16 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
         )
     if record is not None:
         return WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")
-    return WorkerError(f"job '{name}' ended with exit code {code}", expected="0", remedy=f"See {errors}.")
+    said = _last_words(errors)
+    quoted = f" after it said: {said.rstrip('.')}" if said else ""
+    return WorkerError(f"job '{name}' ended with exit code {code}{quoted}", remedy=f"See {errors}.")
+
+
+def _last_words(errors: Path) -> str:
+    """The last line on standard error before torchrun's own report."""
+    own = re.split(r"^E\d{4} ", errors.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
+    lines = [line.strip() for line in own.splitlines() if line.strip() and not re.match(r"W\d{4} |\*+$", line)]
+    return lines[-1][:300] if lines else ""
 
 
 def _echo(record: dict[str, Any]) -> bool:

@@ -111,3 +111,4 @@ def test_local_steps_follow_speed_down_to_one():
     assert local_steps([40.0, 20.0, 10.0, 10.0]) == [8, 4, 2, 2]
     assert local_steps([1.0, 1000.0], most=4) == [1, 4]
     assert local_steps([3.0, 3.0]) == [8, 8]
+    assert local_steps([10.0, 4.4]) == [8, 4]

@@ -57,15 +57,15 @@ def test_a_file_of_no_images_is_read_as_none(file):
 @pytest.mark.parametrize(
     ("content", "dimensions", "said"),
     [
-        (idx(2, 2, 2), 1, "starts with '00000803', not as an idx file of 1 dimensions does"),
-        (idx(8), 3, "starts with '00000801', not as an idx file of 3 dimensions does"),
+        (idx(2, 2, 2), 1, "starts with '00000803' where such a file starts with '00000801'"),
+        (idx(8), 3, "starts with '00000801' where such a file starts with '00000803'"),
         (idx(2, kind=0x0D), 1, "starts with '00000d01'"),
         (b"\x89PNG and so on", 1, "starts with '89504e47'"),
         (b"", 1, "starts with ''"),
         (idx(2, 2, 2)[:7], 3, "starts with '00000803'"),
         (idx(2, 2, 2)[:-1], 3, r"holds 7 values where its header says \[2, 2, 2\]"),
         (idx(2, 2, 2) + b"x", 3, r"holds 9 values where its header says \[2, 2, 2\]"),
-        (idx(2**32 - 1, 2**32 - 1, 4, values=b""), 3, "holds 0 values"),
+        (idx(2**31, 2**31, 4, values=b""), 3, "holds 0 values"),
     ],
     ids=["images for labels", "labels for images", "floats", "png", "empty", "header", "short", "long", "overflow"],
 )
@@ -76,7 +76,7 @@ def test_a_file_that_is_not_what_it_should_be_is_told_why(file, content, dimensi
 
 def test_a_file_that_is_not_gzip_or_is_cut_or_garbled_cannot_be_unpacked(file):
     packed = gzip.compress(idx(200))
-    for content in (idx(2), packed[:-12], packed[:20] + b"\xff\xff\xff\xff" + packed[24:]):
+    for content in (idx(2), packed[:-12], packed[:10] + b"\xff" + packed[11:]):
         with pytest.raises(datasets.DataError, match=r"some-idx\.gz cannot be unpacked \("):
             datasets.read_idx(file(content, packed=False), dimensions=1)
 

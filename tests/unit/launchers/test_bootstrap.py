@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import ConfigError
+from paceline.launchers import bootstrap
+
+
+def test_without_any_variable_this_process_is_alone() -> None:
+    launch = bootstrap.read({})
+    assert (launch.rank, launch.world_size, launch.folder, launch.quotas) == (0, 1, None, None)
+    assert not launch.distributed
+
+
+def test_torchruns_variables_give_the_rank() -> None:
+    launch = bootstrap.read({"RANK": "2", "LOCAL_RANK": "0", "WORLD_SIZE": "3"})
+    assert (launch.rank, launch.local_rank, launch.world_size) == (2, 0, 3)
+    assert launch.distributed
+
+
+def test_a_child_reads_what_its_launcher_wrote(tmp_path: Path) -> None:
+    given = bootstrap.child_environment("id", tmp_path, "secret", job=3, quotas=tmp_path / "q")
+    launch = bootstrap.read({**given, "RANK": "0", "WORLD_SIZE": "1"})
+    assert (launch.folder, launch.token, launch.job, launch.quotas) == (tmp_path, "secret", 3, tmp_path / "q")
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"RANK": "x"}, "RANK is 'x'"), ({"WORLD_SIZE": ""}, "WORLD_SIZE is ''"), ({"RANK": "3"}, "RANK is 3")],
+)
+def test_nonsense_names_the_variable(given: dict[str, str], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        bootstrap.read(given)
