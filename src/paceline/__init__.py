@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.running.run import Run as Run
-    from paceline.running.start import init as init
+    from paceline.running.run import init as init
 
 __version__ = "0.1.0"
 __all__ = ["Run", "__version__", "init"]
 
-_PLACES = {"init": "paceline.running.start", "Run": "paceline.running.run"}
+_PLACES = {"init": "paceline.running.run", "Run": "paceline.running.run"}
 
 
 def __getattr__(name: str) -> Any:

@@ -115,11 +115,10 @@ def run(
     Raises:
         PacelineError: as ``Supervisor.run`` does. Then there is no ``summary.json``.
     """
-    from paceline.running import session
-
     recipe.check()
     empty(folder)
-    trace, events = session.run(_supervisor(made, folder, recipe, watcher, port))
+    events = _supervisor(made, folder, recipe, watcher, port).run()
+    trace = merge(folder.traces)
     summary = summarise(trace, made, command, events, versions())
     summary.write(folder.summary)
     write_report(folder.report, [(summary, trace)], f"{recipe.script.name}: {made.strategy} on {made.cluster}")

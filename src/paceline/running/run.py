@@ -14,6 +14,7 @@ from torch.utils.data import Dataset, default_collate
 
 from paceline.data.batches import Collate
 from paceline.errors import ConfigError
+from paceline.launchers import bootstrap
 from paceline.ops import Compute, Range
 from paceline.running import checkpoint, loading
 from paceline.running.flat import FlatState
@@ -23,6 +24,20 @@ from paceline.running.worker import Worker
 from paceline.running.wrapping import merge_buffers, sort_out, wrap
 
 
+def init(*, global_batch: int, seed: int = 0) -> Run:
+    """Join whatever launched this process: ``paceline run``, a bare torchrun, or nothing (then alone).
+
+    Args:
+        global_batch: samples per update of the whole cluster, whatever the number of workers.
+        seed: of the order of samples.
+
+    Raises:
+        ConfigError: ``global_batch`` and the plan or the number of workers do not fit together.
+        LaunchError: an emulated device could not be set up.
+    """
+    return Run(Worker(bootstrap.read(), global_batch), global_batch, seed)
+
+
 class Run:
     """One training run, seen from one worker. Made by ``paceline.init``; every worker makes the same calls."""
 
@@ -30,7 +45,7 @@ class Run:
         self.place, self.global_batch, self.seed = worker.place, global_batch, seed
         self.device = worker.place.device
         self.epoch, self.epoch_size = 0, 0
-        self._epochs = 1
+        self._epochs, self._finished = 1, -1
         self._worker, self._executor = worker, worker.executor
         self._window = Window()
         self._watch = Stopwatch(worker.recorder, worker.place)
@@ -86,7 +101,7 @@ class Run:
             collate_fn: a list of samples -> a batch.
 
         Raises:
-            ConfigError: the dataset has no length or no samples; training without ``setup``.
+            ConfigError: the dataset has no length or no samples; training without ``setup``; a second pass in one epoch.
         """
         if not train:
             return loading.evaluation(self, dataset, collate_fn)
@@ -145,7 +160,12 @@ class Run:
     # What the loader tells the run, batch by batch.
 
     def begin_epoch(self, size: int) -> None:
-        """An epoch of ``size`` samples starts."""
+        """An epoch of ``size`` samples starts, or goes on where the loop left it."""
+        if self.epoch <= self._finished:
+            raise ConfigError(
+                f"run.loader was called again after the end of epoch {self.epoch}",
+                remedy="Loop with `for epoch in run.epochs(n)`; use train=False to evaluate.",
+            )
         self.epoch_size = size
         self._worker.recorder.mark("data", size=size, global_batch=self.global_batch)
         if self.place.layout.reduces and self._worker.distributed:
@@ -179,6 +199,7 @@ class Run:
     def end_epoch(self, size: int) -> None:
         """All samples of the epoch are trained."""
         self._window.end()
+        self._finished = self.epoch
         place = self.place
         if self._worker.distributed and place.layout.reduces and not place.layout.server:
             merge_buffers(self._models, place.worker.share / place.member.batch)

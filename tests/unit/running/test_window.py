@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import nn
+
+from paceline.running.window import UpdateCounter, Window, step_in
+
+
+def ready() -> tuple[nn.Linear, torch.optim.SGD]:
+    model = nn.Linear(1, 1, bias=False)
+    nn.init.ones_(model.weight)
+    return model, torch.optim.SGD(model.parameters(), lr=1.0)
+
+
+def test_step_and_zero_grad_act_on_the_last_micro_batch_only() -> None:
+    (model, optimizer), window = ready(), Window()
+    step_in(optimizer, window)
+    for last in (False, True):
+        window.begin(samples=1, total=2, last=last)
+        model(torch.ones(1, 1)).sum().mul(0.25).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        assert model.weight.item() == (1.0 if not last else 0.5)
+    assert model.weight.grad is None
+
+
+def test_outside_the_loader_an_optimizer_acts_at_once() -> None:
+    (model, optimizer), window = ready(), Window()
+    step_in(optimizer, window)
+    window.begin(1, 2, last=False)
+    window.end()
+    model(torch.ones(1, 1)).sum().backward()
+    optimizer.step()
+    assert model.weight.item() == 0.0
+
+
+def test_a_scheduler_made_before_or_after_keeps_working_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for made_after in (False, True):
+            (model, optimizer), window = ready(), Window()
+            if made_after:
+                step_in(optimizer, window)
+            scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+            if not made_after:
+                step_in(optimizer, window)
+            model(torch.ones(1, 1)).sum().backward()
+            optimizer.step()
+            scheduler.step()
+            assert optimizer.param_groups[0]["lr"] == 0.5
+
+
+def test_a_scheduler_counts_global_updates_whoever_calls_it() -> None:
+    """LinearLR from 1 to 0 over 100 updates stands at 0.75, 0.5 and 0 after 25, 50 and 100 (C040)."""
+    _, optimizer = ready()
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=100)
+    counter = UpdateCounter(scheduler, global_batch=10)
+    optimizer.step()
+    rates = []
+    for updates in (25, 50, 100):
+        for _ in range(7):
+            scheduler.step()
+        counter.advance(updates * 10)
+        rates.append(round(optimizer.param_groups[0]["lr"], 9))
+    assert rates == [0.75, 0.5, 0.0]
+
+
+def test_a_partial_update_counts_as_one() -> None:
+    _, optimizer = ready()
+    counter = UpdateCounter(torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5), global_batch=10)
+    optimizer.step()
+    counter.advance(11)
+    assert optimizer.param_groups[0]["lr"] == 0.25
