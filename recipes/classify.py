@@ -11,7 +11,7 @@ import math
 import sys
 from pathlib import Path
 
-import datasets
+import images
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
@@ -22,8 +22,8 @@ import paceline
 def main() -> None:
     args = arguments()
     try:
-        train_set, test_set = datasets.load(args.data, args.data_dir)
-    except datasets.DataError as error:
+        train_set, test_set = images.load(args.data, args.data_dir)
+    except images.DataError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
     torch.manual_seed(args.seed)  # every worker starts from the same weights

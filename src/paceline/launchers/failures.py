@@ -41,7 +41,7 @@ def killed(errors: Path) -> list[tuple[int, int]]:
     """(rank, signal) of the workers that torchrun saw die by a signal other than its own SIGTERM, first death first."""
     pairs = re.findall(r"rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text())
     deaths = [(int(rank), -int(code)) for rank, code in pairs if int(code) < 0]
-    return [death for death in deaths if death[1] != signal.SIGTERM] or deaths
+    return [death for death in deaths if death[1] != signal.SIGTERM]
 
 
 def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerError:

@@ -101,7 +101,7 @@ class Run:
             collate_fn: a list of samples -> a batch.
 
         Raises:
-            ConfigError: the dataset has no length or no samples; training without ``setup``; a second pass in one epoch.
+            ConfigError: the dataset has no length or no samples; no ``setup``; a second pass in one epoch.
         """
         if not train:
             return loading.evaluation(self, dataset, collate_fn)

@@ -60,6 +60,13 @@ class Ledger:
     def take(self, group: str, want: int, batch: int = 1, *, epoch: int | None = None) -> Range | None:
         """A lease of at most ``want`` samples of ``epoch``, in whole batches of ``batch`` where the epoch allows.
 
+        Args:
+            group: who asks.
+            want: the most samples it would take.
+            batch: samples of its update.
+            epoch: the one the group is in, which may be over while another group has begun the next; without it, the
+                running one.
+
         Returns:
             The range; an empty one if the epoch is over; ``None`` if all that is left is leased to other groups,
             whose death would free it again: ask again later.

@@ -164,3 +164,12 @@ def test_nonsense_ends_the_link_and_takes_no_memory(hall: Hall, numbers: tuple[i
     hall.threads["a"].join(10)
     assert not hall.threads["a"].is_alive()
     assert hall.server.status()["groups"] == []
+
+
+def test_a_group_that_is_late_to_hear_of_an_epochs_end_gets_nothing_of_the_next(hall: Hall) -> None:
+    a, b, delta = hall.join("a"), hall.join("b"), torch.zeros(SIZE)
+    a.lease(0, 4, want=4, batch=4)
+    a.push(delta, 4, 1)
+    assert not a.lease(0, 4, want=4, batch=4)[0]
+    assert a.lease(1, 4, want=4, batch=4)[0] == Range(0, 4)
+    assert not b.lease(0, 4, want=4, batch=4)[0]

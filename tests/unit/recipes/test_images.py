@@ -11,9 +11,9 @@ import torch
 
 RECIPES = Path(__file__).parents[3] / "recipes"
 
-spec = importlib.util.spec_from_file_location("recipes_datasets", RECIPES / "datasets.py")
-datasets = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(datasets)
+spec = importlib.util.spec_from_file_location("recipe_images", RECIPES / "images.py")
+recipe_images = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(recipe_images)
 
 
 def idx(*sizes: int, kind: int = 8, values: bytes | None = None) -> bytes:
@@ -42,16 +42,16 @@ def fashion(folder: Path, test_labels: int = 2) -> Path:
 
 
 def test_images_are_read_in_the_order_they_were_written(file):
-    images = datasets.read_idx(file(idx(2, 2, 3)), dimensions=3)
+    images = recipe_images.read_idx(file(idx(2, 2, 3)), dimensions=3)
     assert images.tolist() == [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
 
 
 def test_labels_are_read_as_one_row(file):
-    assert datasets.read_idx(file(idx(4, values=bytes([9, 0, 255, 3]))), dimensions=1).tolist() == [9, 0, 255, 3]
+    assert recipe_images.read_idx(file(idx(4, values=bytes([9, 0, 255, 3]))), dimensions=1).tolist() == [9, 0, 255, 3]
 
 
 def test_a_file_of_no_images_is_read_as_none(file):
-    assert datasets.read_idx(file(idx(0, 28, 28)), dimensions=3).shape == (0, 28, 28)
+    assert recipe_images.read_idx(file(idx(0, 28, 28)), dimensions=3).shape == (0, 28, 28)
 
 
 @pytest.mark.parametrize(
@@ -70,19 +70,19 @@ def test_a_file_of_no_images_is_read_as_none(file):
     ids=["images for labels", "labels for images", "floats", "png", "empty", "header", "short", "long", "overflow"],
 )
 def test_a_file_that_is_not_what_it_should_be_is_told_why(file, content, dimensions, said):
-    with pytest.raises(datasets.DataError, match=said):
-        datasets.read_idx(file(content), dimensions)
+    with pytest.raises(recipe_images.DataError, match=said):
+        recipe_images.read_idx(file(content), dimensions)
 
 
 def test_a_file_that_is_not_gzip_or_is_cut_or_garbled_cannot_be_unpacked(file):
     packed = gzip.compress(idx(200))
     for content in (idx(2), packed[:-12], packed[:10] + b"\xff" + packed[11:]):
-        with pytest.raises(datasets.DataError, match=r"some-idx\.gz cannot be unpacked \("):
-            datasets.read_idx(file(content, packed=False), dimensions=1)
+        with pytest.raises(recipe_images.DataError, match=r"some-idx\.gz cannot be unpacked \("):
+            recipe_images.read_idx(file(content, packed=False), dimensions=1)
 
 
 def test_fashion_mnist_comes_as_normalised_images_of_one_channel_with_their_labels(tmp_path):
-    train, test = datasets.load("fashion-mnist", fashion(tmp_path))
+    train, test = recipe_images.load("fashion-mnist", fashion(tmp_path))
     assert (len(train), len(test)) == (3, 2)
     image, label = train[1]
     assert (image.shape, image.dtype) == ((1, 2, 2), torch.float32)
@@ -91,19 +91,19 @@ def test_fashion_mnist_comes_as_normalised_images_of_one_channel_with_their_labe
 
 
 def test_images_and_labels_of_unequal_number_are_refused(tmp_path):
-    with pytest.raises(datasets.DataError, match="holds 2 t10k images but 5 labels"):
-        datasets.load("fashion-mnist", fashion(tmp_path, test_labels=5))
+    with pytest.raises(recipe_images.DataError, match="holds 2 t10k images but 5 labels"):
+        recipe_images.load("fashion-mnist", fashion(tmp_path, test_labels=5))
 
 
 def test_digits_are_split_the_same_each_time_and_no_image_is_in_both_parts():
-    train, test = datasets.load("digits")
+    train, test = recipe_images.load("digits")
     assert (len(train), len(test)) == (1437, 360)
     images = torch.cat([train.tensors[0], test.tensors[0]])
     assert images.shape == (1797, 1, 8, 8)
     assert abs(images.mean()) < 0.01
     assert abs(images.std() - 1) < 0.01
     assert len(images.flatten(1).unique(dim=0)) == 1797
-    for part, again in zip((train, test), datasets.load("digits"), strict=True):
+    for part, again in zip((train, test), recipe_images.load("digits"), strict=True):
         assert all(torch.equal(a, b) for a, b in zip(part.tensors, again.tensors, strict=True))
 
 
