@@ -68,11 +68,13 @@ def rate(update: int, updates: int, warm_up: float) -> float:
 
 
 def digits_cnn() -> nn.Sequential:
-    """For 8x8 images: 85 thousand parameters."""
+    """For 8x8 images: 122 thousand parameters."""
     return nn.Sequential(
         nn.Conv2d(1, 32, kernel_size=3, padding=1),
         nn.ReLU(),
         nn.Conv2d(32, 64, kernel_size=3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(64, 64, kernel_size=3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
@@ -102,7 +104,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train an image classifier on devices of unequal speed.")
     parser.add_argument("--data", choices=["digits", "fashion-mnist"], default="digits")
     parser.add_argument("--data-dir", type=Path, help="folder with the idx .gz files of fashion-mnist")
-    parser.add_argument("--epochs", type=int, default=20)
+    parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=0)

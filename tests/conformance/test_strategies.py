@@ -93,7 +93,7 @@ def epoch(strategy: Strategy, cluster: list[tuple[list[int], int]], size: int) -
     while not ledger.over:
         for name, job in running.items():
             ledger.settle(name)
-            work = ledger.take(name, job.wants, job.members[0].batch)
+            work = ledger.take(name, job.wants, job.members[0].batch, 0)
             if work:
                 story.append((job, work, job.train(work)))
     for job in running.values():

@@ -78,6 +78,11 @@ class Executor:
         """The loop starts an epoch of ``size`` samples."""
         self._epoch, self._size, self._over = epoch, size, False
 
+    def again(self) -> Compute | None:
+        """Go through the epoch's samples once more."""
+        self.begin_epoch(self._epoch + 1, self._size)
+        return self.next_compute()
+
     def next_compute(self) -> Compute | None:
         """Run the program up to its next ``Compute``; None once the epoch is over."""
         if self._resting:

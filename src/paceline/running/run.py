@@ -176,6 +176,8 @@ class Run:
         """The next update's part of this worker; None once the epoch is over."""
         self._window.end()
         compute = self._executor.next_compute()
+        if compute is None and self.place.plan.probe_seconds is not None:
+            compute = self._executor.again()  # a probe's epoch has no end, so that it measures training only
         self._watch.in_epoch()
         self._watch.show(self.samples_seen, self.epoch_size * self._epochs)
         return compute

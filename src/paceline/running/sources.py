@@ -30,7 +30,7 @@ class LocalLedger:
         settled = self._ledger.settle(JOB)
         self.samples += len(settled) if settled else 0
         self._ledger.open(epoch, size)
-        granted = self._ledger.take(JOB, want, batch, epoch=epoch)
+        granted = self._ledger.take(JOB, want, batch, epoch)
         return granted if granted is not None else Range(size, size)
 
 

@@ -57,7 +57,7 @@ class Ledger:
         """Every sample of the epoch is done."""
         return self.done == self.size
 
-    def take(self, group: str, want: int, batch: int = 1, *, epoch: int | None = None) -> Range | None:
+    def take(self, group: str, want: int, batch: int, epoch: int) -> Range | None:
         """A lease of at most ``want`` samples of ``epoch``, in whole batches of ``batch`` where the epoch allows.
 
         Args:
@@ -80,7 +80,7 @@ class Ledger:
                 remedy="A strategy's program must push what it leased before its next Lease.",
             )
         self._wants[group] = want
-        if (epoch is not None and epoch < self.epoch) or self.over:
+        if epoch < self.epoch or self.over:
             return Range(self.size, self.size)
         if not self._free:
             return None

@@ -129,10 +129,10 @@ class ParameterServer:
         with self._changed:
             self._wait(lambda: not self._awaited, "all groups to join")
             self._ledger.open(epoch, size)
-            lease = self._ledger.take(group, want, batch, epoch=epoch)
+            lease = self._ledger.take(group, want, batch, epoch)
             while lease is None:
                 self._changed.wait(timeout=1.0)
-                lease = self._ledger.take(group, want, batch, epoch=epoch)
+                lease = self._ledger.take(group, want, batch, epoch)
             samples = self._store.samples
         send_header(channel, OK, lease.start, lease.stop, samples)
 

@@ -173,7 +173,7 @@ class _Worker:
         yield from ()
         self._ledger.settle(JOB)
         self._ledger.open(self._epoch, self._simulation.epoch_samples)
-        return self._ledger.take(JOB, want, self._member.batch, epoch=self._epoch)
+        return self._ledger.take(JOB, want, self._member.batch, self._epoch)
 
     def _server_ledger(self, want: int) -> Steps:
         number, size = self._leases, self._simulation.epoch_samples

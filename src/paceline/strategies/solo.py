@@ -15,10 +15,10 @@ class Solo(Strategy):
     def program(self, me: Member) -> Program:
         updates = 0
         while True:
-            if updates == WARM_UP:
-                yield Barrier()
             work = yield Lease(me.batch)
             if work:
                 yield Compute(work, total=len(work), peers=1)
                 yield Update(len(work))
                 updates += 1
+                if updates == WARM_UP:
+                    yield Barrier()

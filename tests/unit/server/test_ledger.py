@@ -110,48 +110,48 @@ def test_the_tail_is_shared_in_proportion_to_what_groups_ask_for():
 
 def test_a_group_that_left_gives_its_part_of_the_tail_to_the_others():
     ledger, sizes = opened(40), []
-    ledger.take("b", 8, epoch=0)
+    ledger.take("b", 8, 1, epoch=0)
     ledger.release("b")
     for _ in range(5):
-        sizes.append(len(ledger.take("a", 8, epoch=0) or ()))
+        sizes.append(len(ledger.take("a", 8, 1, epoch=0) or ()))
         ledger.settle("a")
     assert sizes == [8] * 5
 
 
 def test_a_returned_lease_goes_out_again():
     ledger = opened(10)
-    assert ledger.take("a", 4, epoch=0) == Range(0, 4)
+    assert ledger.take("a", 4, 1, epoch=0) == Range(0, 4)
     assert ledger.release("a") == Range(0, 4)
-    assert ledger.take("b", 4, epoch=0) == Range(0, 4)
+    assert ledger.take("b", 4, 1, epoch=0) == Range(0, 4)
 
 
 def test_a_group_waits_while_others_hold_what_is_left():
     ledger = opened(4)
-    assert ledger.take("a", 4, epoch=0) == Range(0, 4)
-    assert ledger.take("b", 4, epoch=0) is None
+    assert ledger.take("a", 4, 1, epoch=0) == Range(0, 4)
+    assert ledger.take("b", 4, 1, epoch=0) is None
     ledger.settle("a")
-    assert ledger.take("b", 4, epoch=0) == Range(4, 4)
+    assert ledger.take("b", 4, 1, epoch=0) == Range(4, 4)
 
 
 def test_a_late_group_hears_of_the_end_after_another_began_the_next_epoch():
     """Without its epoch in the question it would be given samples of the next one, or be refused."""
     ledger = opened(4)
-    assert ledger.take("a", 4, epoch=0) == Range(0, 4)
-    assert ledger.take("late", 4, epoch=0) is None
+    assert ledger.take("a", 4, 1, epoch=0) == Range(0, 4)
+    assert ledger.take("late", 4, 1, epoch=0) is None
     ledger.settle("a")
-    assert not ledger.take("a", 4, epoch=0)
+    assert not ledger.take("a", 4, 1, epoch=0)
     ledger.open(1, 4)
-    assert ledger.take("a", 2, epoch=1) == Range(0, 2)
+    assert ledger.take("a", 2, 1, epoch=1) == Range(0, 2)
     ledger.open(0, 4)
-    assert not ledger.take("late", 4, epoch=0)
+    assert not ledger.take("late", 4, 1, epoch=0)
     assert ledger.take("late", 2, epoch=1) == Range(2, 3)
 
 
 def test_a_second_lease_before_the_first_is_pushed_is_refused():
     ledger = opened(8)
-    ledger.take("a", 4, epoch=0)
+    ledger.take("a", 4, 1, epoch=0)
     with pytest.raises(ConfigError, match="group 'a' asked for more samples before it pushed 4"):
-        ledger.take("a", 4, epoch=0)
+        ledger.take("a", 4, 1, epoch=0)
 
 
 def test_groups_with_another_dataset_are_refused():
@@ -167,4 +167,4 @@ def test_an_epoch_cannot_start_before_the_last_one_is_over():
 def test_an_empty_epoch_is_over_at_once():
     ledger = opened(0)
     assert ledger.over
-    assert ledger.take("a", 4, epoch=0) == Range(0, 0)
+    assert ledger.take("a", 4, 1, epoch=0) == Range(0, 0)
