@@ -144,7 +144,7 @@ def test_a_late_group_hears_of_the_end_after_another_began_the_next_epoch():
     assert ledger.take("a", 2, 1, epoch=1) == Range(0, 2)
     ledger.open(0, 4)
     assert not ledger.take("late", 4, 1, epoch=0)
-    assert ledger.take("late", 2, epoch=1) == Range(2, 3)
+    assert ledger.take("late", 2, 1, epoch=1) == Range(2, 3)
 
 
 def test_a_second_lease_before_the_first_is_pushed_is_refused():
