@@ -41,7 +41,7 @@ def test_the_readmes_loop_runs_in_plain_python_and_under_a_bare_torchrun(tmp_pat
     ):
         done = subprocess.run([*launch, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=100)
         assert done.returncode == 0, done.stderr
-        assert set(done.stdout.split("\n")) >= {"samples 1536"}
+        assert "samples 1536" in done.stdout
 
 
 @pytest.mark.parametrize(("page", "text"), snippets("yaml"))
