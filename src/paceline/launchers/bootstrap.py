@@ -66,7 +66,7 @@ def child_environment(
 
     The token is never on a command line, where other users could see it.
     """
-    added = {RUN: str(folder), JOB: str(job), TOKEN: token, ID: run_id, "PYTHONUNBUFFERED": "1"}
+    added = {RUN: str(folder), JOB: str(job), TOKEN: token, ID: run_id}
     if quotas is not None:
         added[QUOTAS] = str(quotas)
     return {**os.environ, **added}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import datetime
+import io
 import json
 import sys
 import time
@@ -40,6 +41,8 @@ class Worker:
         self.wrapped: list[DistributedDataParallel] = []
         self._failed = False
         self._watch_for_errors()
+        if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # whole lines at once: workers share one pipe
         if launch.quotas is not None:
             cgroups.enter(launch.quotas / f"w{self.place.rank}")
         self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else LocalLedger()
