@@ -38,7 +38,7 @@ class Executor:
         self._recorder, self._distributed = recorder, distributed
         self._next: Operation = next(program)
         self._epoch, self._size = -1, 0
-        self._over = self._resting = False
+        self._over = self._resting = self._pushed = False
         self._unpulled = 0
         self._parts: list[Range] = []
         self.measured_since: float | None = None
@@ -119,16 +119,18 @@ class Executor:
         start = self._recorder.clock()
         delta = state.read(self._scratch).sub_(self._pulled)
         if source.client is not None:
-            staleness = source.client.push(delta, push.samples, push.steps)
-            self._recorder.mark("staleness", versions=staleness)
+            source.client.push(delta, push.samples, push.steps)
+            self._pushed = True
         self._recorder.span("exchange", start, self._recorder.clock())
 
     def _pull(self, pull: Pull) -> None:
         state, source = self._models()
         start = self._recorder.clock()
         if source.client is not None:
-            source.samples = source.client.pull(self._pulled)
-            self._unpulled = 0
+            source.samples, staleness = source.client.pull(self._pulled)
+            if self._pushed:
+                self._recorder.mark("staleness", versions=staleness)
+            self._pushed, self._unpulled = False, 0
             state.write(self._pulled)
         self._recorder.span("exchange", start, self._recorder.clock())
 

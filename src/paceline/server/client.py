@@ -33,18 +33,21 @@ class Client:
         start, stop, samples, *_ = recv_answer(self._channel)
         return Range(start, stop), samples
 
-    def push(self, delta: Tensor, samples: int, steps: int) -> int:
-        """Push what was learned since the last pull (flat float32); returns its staleness in versions."""
+    def push(self, delta: Tensor, samples: int, steps: int) -> None:
+        """Push what was learned since the last pull (flat float32). No answer: the next pull waits for it anyway."""
         send_header(self._channel, Verb.PUSH, self.version, samples, steps, delta.numel())
         self._channel.send(delta)
-        return recv_answer(self._channel)[0]
 
-    def pull(self, out: Tensor) -> int:
-        """Fill ``out`` (flat float32) with the newest weights; returns the samples they were trained on."""
+    def pull(self, out: Tensor) -> tuple[int, int]:
+        """Fill ``out`` (flat float32) with the newest weights.
+
+        Returns:
+            The samples they were trained on, and the staleness of this group's last push in versions.
+        """
         send_header(self._channel, Verb.PULL, out.numel())
-        self.version, samples, *_ = recv_answer(self._channel)
+        self.version, samples, staleness, *_ = recv_answer(self._channel)
         self._channel.recv(out)
-        return samples
+        return samples, staleness
 
     def reduce(self, values: Tensor) -> Tensor:
         """Sum ``values`` (float64) over all groups; every group must call it."""

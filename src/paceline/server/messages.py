@@ -10,8 +10,8 @@ LEAVE
 
 answer   [status, five numbers]                  payload
 LEASE    start, stop, samples
-PUSH     staleness
-PULL     version, samples                        float32[count], the weights
+PUSH     none: the next PULL waits for it anyway
+PULL     version, samples, last push's staleness  float32[count], the weights
 REDUCE                                           float64[count], the sums
 status 1: refused; then the length of            uint8[length], a sentence
 """

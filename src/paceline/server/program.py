@@ -39,6 +39,7 @@ class ParameterServer:
         self._ledger = Ledger()
         self._awaited = groups
         self._alive: dict[str, int] = {}  # group -> values it exchanges
+        self._staleness: dict[str, int] = {}  # group -> of its last push
         self._sums: dict[str, Tensor] = {}
         self._round, self._total = 0, torch.zeros(0)
         self._timeout = timeout
@@ -147,18 +148,17 @@ class ParameterServer:
         pulled, samples, steps, count, *_ = numbers
         channel.recv(self._sized(group, buffer, count))
         with self._changed:
-            staleness = self._store.push(buffer, samples, steps, pulled)
+            self._staleness[group] = self._store.push(buffer, samples, steps, pulled)
             self._ledger.settle(group)
             self._changed.notify_all()
-        send_header(channel, OK, staleness)
 
     def _pull(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         self._sized(group, buffer, numbers[0])
         with self._changed:
             self._wait(lambda: self._store.ready, "the initial weights")
             version = self._store.copy_to(buffer)
-            samples = self._store.samples
-        send_header(channel, OK, version, samples)
+            samples, staleness = self._store.samples, self._staleness.get(group, 0)
+        send_header(channel, OK, version, samples, staleness)
         channel.send(buffer)
 
     def _reduce(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:

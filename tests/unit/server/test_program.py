@@ -54,9 +54,10 @@ def hall() -> Iterator[Hall]:
 
 
 def test_first_group_brings_the_weights_and_the_others_take_them(hall: Hall) -> None:
-    hall.join("a").push(torch.full((SIZE,), 8.0), samples=8, steps=1)
-    out = torch.empty(SIZE)
-    assert hall.join("b").pull(out) == 8
+    a, out = hall.join("a"), torch.empty(SIZE)
+    a.push(torch.full((SIZE,), 8.0), samples=8, steps=1)
+    a.pull(out)
+    assert hall.join("b").pull(out.zero_()) == (8, 0)
     assert torch.equal(out, torch.full((SIZE,), 8.0))
 
 
@@ -71,10 +72,13 @@ def test_staleness_counts_the_versions_between_pull_and_push(hall: Hall) -> None
     a, b, out, delta = hall.join("a"), hall.join("b"), torch.empty(SIZE), torch.zeros(SIZE)
     a.pull(out)
     b.pull(out)
-    assert [a.push(delta, 4, 1), b.push(delta, 4, 1)] == [0, 1]
-    a.pull(out)
-    assert a.push(delta, 4, 1) == 0
-    assert hall.server.status()["staleness"] == {0: 2, 1: 1}
+    a.push(delta, 4, 1)
+    assert a.pull(out) == (4, 0)
+    b.push(delta, 4, 1)
+    assert b.pull(out) == (8, 1)
+    a.push(delta, 4, 1)
+    assert a.pull(out) == (12, 1)
+    assert hall.server.status()["staleness"] == {0: 1, 1: 2}
 
 
 def test_leases_cover_the_epoch_once_and_the_last_waits_for_the_others(hall: Hall) -> None:
