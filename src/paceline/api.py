@@ -154,7 +154,7 @@ def empty(folder: RunFolder) -> None:
     """
     if folder.path.exists() and any(folder.path.iterdir()) and not (folder.plan.exists() or folder.profile.exists()):
         raise ConfigError(f"{folder.path} holds files that are not a run's", remedy="Choose another --out.")
-    for file in (folder.summary, folder.report, folder.progress, folder.server):
+    for file in (folder.summary, folder.report, folder.progress, folder.server, folder.events):
         file.unlink(missing_ok=True)
     for part in (folder.traces, folder.errors, folder.logs):
         shutil.rmtree(part, ignore_errors=True)
@@ -185,15 +185,17 @@ def serve(
     import json
 
     from paceline import ports, tables
-    from paceline.launchers import bootstrap
+    from paceline.launchers import bootstrap, orphans
     from paceline.server import app, rules
     from paceline.server.program import ParameterServer
     from paceline.transports import TABLE
     from paceline.transports.base import Transport
 
-    token = bootstrap.token()
-    if not token:
+    launch = bootstrap.read()
+    if not launch.token:
         raise ConfigError("PACELINE_TOKEN is not set", remedy="Set it to a long random string, the same on all hosts.")
+    if launch.launcher is not None:
+        orphans.end_with(launch.launcher)
     server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout)
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
@@ -202,7 +204,9 @@ def serve(
     if ready_file is not None:
         write_atomically(ready_file, json.dumps({"url": url, "host": host}))
     print(f"serving on {url}", flush=True)
-    app.run(app.app(server, token, meeting.open, meeting.port), door, server)
+    app.run(app.app(server, launch.token, meeting.open, meeting.port), door, server)
+    if launch.folder is not None:
+        write_atomically(RunFolder(launch.folder).events, json.dumps(server.status()["events"]))
 
 
 DEMO = ("alone", "allreduce_even", "allreduce", "hybrid")

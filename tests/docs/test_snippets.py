@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from paceline.schema.cluster import Cluster
+from paceline.schema.summary import DeviceSummary, EpochSummary, Event, Staleness, Summary
 
 HOME = Path(__file__).resolve().parents[2]
 PAGES = [HOME / "README.md", HOME / "ARCHITECTURE.md", HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -65,3 +66,9 @@ def test_every_file_that_is_linked_exists() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
             assert "://" in target or (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_the_summary_page_names_every_field() -> None:
+    page = (HOME / "docs" / "summary.md").read_text()
+    for record in (Summary, DeviceSummary, EpochSummary, Event, Staleness):
+        assert [name for name in record.model_fields if f"`{name}`" not in page] == []

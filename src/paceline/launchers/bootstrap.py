@@ -9,14 +9,15 @@ from pathlib import Path
 
 from paceline.errors import ConfigError
 
-RUN, JOB, TOKEN, ID, QUOTAS = "PACELINE_RUN", "PACELINE_JOB", "PACELINE_TOKEN", "PACELINE_ID", "PACELINE_QUOTAS"
+RUN, JOB, TOKEN, ID = "PACELINE_RUN", "PACELINE_JOB", "PACELINE_TOKEN", "PACELINE_ID"
+QUOTAS, LAUNCHER = "PACELINE_QUOTAS", "PACELINE_LAUNCHER"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
     """One process's place in a run. ``folder`` is the run's, or None outside ``paceline run``.
 
-    ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan.
+    ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan. ``launcher``: its process.
     """
 
     rank: int
@@ -26,6 +27,7 @@ class Launch:
     folder: Path | None
     token: str
     quotas: Path | None
+    launcher: int | None
 
     @property
     def distributed(self) -> bool:
@@ -51,12 +53,8 @@ def read(environment: Mapping[str, str] | None = None) -> Launch:
         folder=Path(folder) if folder else None,
         token=given.get(TOKEN, ""),
         quotas=Path(quotas) if quotas else None,
+        launcher=_number(given, LAUNCHER, 0) or None,
     )
-
-
-def token() -> str:
-    """The run's secret, or an empty string."""
-    return os.environ.get(TOKEN, "")
 
 
 def child_environment(
@@ -66,7 +64,7 @@ def child_environment(
 
     The token is never on a command line, where other users could see it.
     """
-    added = {RUN: str(folder), JOB: str(job), TOKEN: token, ID: run_id}
+    added = {RUN: str(folder.absolute()), JOB: str(job), TOKEN: token, ID: run_id, LAUNCHER: str(os.getpid())}
     if quotas is not None:
         added[QUOTAS] = str(quotas)
     return {**os.environ, **added}

@@ -21,6 +21,11 @@ class RunFolder:
         return self.path / "server.json"
 
     @property
+    def events(self) -> Path:
+        """Joins and leaves, as the server saw them."""
+        return self.path / "events.json"
+
+    @property
     def progress(self) -> Path:
         return self.path / "progress.json"
 

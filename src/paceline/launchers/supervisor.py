@@ -8,6 +8,7 @@ start quotas, server, jobs -> watch -> all jobs ended        -> events
 
 from __future__ import annotations
 
+import json
 import secrets
 import signal
 import sys
@@ -20,7 +21,7 @@ from types import FrameType
 
 from paceline import tables
 from paceline.emulation.cgroups import Quotas
-from paceline.errors import LaunchError, StoppedError
+from paceline.errors import LaunchError, LinkError, StoppedError
 from paceline.launchers import TABLE, bootstrap, failures
 from paceline.launchers.base import Job, Launcher
 from paceline.launchers.folder import RunFolder
@@ -62,7 +63,7 @@ class Supervisor:
         self._id, self._token = secrets.token_hex(8), secrets.token_urlsafe(24)
         self._signals: list[int] = []
         self._events: list[Event] = []
-        self._started = time.monotonic()
+        self._started = time.time()
 
     def run(self) -> list[Event]:
         """Run to the end. Returns what happened on the way.
@@ -76,12 +77,14 @@ class Supervisor:
         quotas = self._quotas()
         try:
             with self._listening():
-                self._watch(self._start(quotas))
+                children = self._start(quotas)
+                self._watch(children)
+                self._part(children.get("server"))
         finally:
             end_members(self._id)
             if quotas is not None:
                 quotas.remove()
-        return self._events
+        return [*self._events, *self._told_by_server()]
 
     def _quotas(self) -> Quotas | None:
         if self._plan.emulation != "cgroups":
@@ -126,8 +129,11 @@ class Supervisor:
 
     def _watch(self, children: dict[str, Child]) -> None:
         jobs = {name: child for name, child in children.items() if name != "server"}
+        server = children.get("server")
         while jobs:
             self._pause()
+            if server is not None and server.code:  # it ends well, with 0, once all groups have left
+                raise LinkError(f"the parameter server ended with code {server.code}", remedy=f"See {server.errors}.")
             for name, child in list(jobs.items()):
                 if child.code is None:
                     continue
@@ -135,16 +141,26 @@ class Supervisor:
                 del jobs[name]
                 if child.code != 0:
                     self._failed(child, others=bool(jobs))
-            server = children.get("server")
-            if server is not None and server.code and jobs:  # it ends well once all groups have left
-                raise LaunchError("the parameter server ended before the groups", remedy=f"See {server.errors}.")
 
     def _failed(self, child: Child, others: bool) -> None:
         error = failures.explain(self.folder, child.name.removeprefix("job-"), child.code or 0, child.errors)
-        if not (self._wants_server and others and failures.killed(child.errors)):
+        training = self.folder.progress.exists()  # all groups had joined; before that the others would wait for it
+        if not (self._wants_server and others and training and failures.killed(child.errors)):
             raise error
         self._show(f"{error} The other groups go on; its open samples return to the ledger.")
-        self._events.append(Event(at=time.monotonic() - self._started, kind="lost", what=str(error)))
+        self._events.append(Event(at=time.time() - self._started, kind="fault", what=str(error)))
+
+    def _part(self, server: Child | None) -> None:
+        """Let the server end by itself once all groups have left, so that it can write down what it saw."""
+        deadline = time.monotonic() + STOP_SECONDS
+        while server is not None and server.code is None and time.monotonic() < deadline:
+            self._pause()
+
+    def _told_by_server(self) -> list[Event]:
+        if not self.folder.events.exists():
+            return []
+        told = json.loads(self.folder.events.read_text())
+        return [Event(at=event["at"] - self._started, kind=event["kind"], what=event["what"]) for event in told]
 
     def _pause(self) -> None:
         time.sleep(TICK_SECONDS)

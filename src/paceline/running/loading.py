@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.utils.data import Dataset
 
 from paceline.data.batches import Collate, fetch, length
@@ -18,11 +19,11 @@ if TYPE_CHECKING:
 def training(run: Run, dataset: Dataset[Any], collate: Collate, shuffle: bool) -> Iterator[Any]:
     """This worker's micro-batches of one epoch. The strategy's program moves on between updates."""
     size = length(dataset)
-    positions = order(size, run.epoch, run.seed).tolist() if shuffle else list(range(size))
+    positions = order(size, run.epoch, run.seed) if shuffle else torch.arange(size)
     run.begin_epoch(size)
     while (compute := run.next_compute()) is not None:
         for part in _micro_batches(run, compute):
-            batch = fetch(dataset, positions[part.start : part.stop], collate)
+            batch = fetch(dataset, positions[part.start : part.stop].tolist(), collate)
             run.begin_batch(part, compute)
             yield to_device(batch, run)
             run.end_batch()

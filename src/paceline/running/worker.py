@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from paceline.emulation import cgroups
 from paceline.errors import LinkError
-from paceline.launchers import failures
+from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
 from paceline.observation.recorder import Recorder
 from paceline.running.executor import Executor
@@ -41,6 +41,8 @@ class Worker:
         self.wrapped: list[DistributedDataParallel] = []
         self._failed = False
         self._watch_for_errors()
+        if launch.launcher is not None:
+            orphans.end_with(launch.launcher)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # whole lines at once: workers share one pipe
         if launch.quotas is not None:
