@@ -27,7 +27,7 @@ from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.strategies.base import get
 
-PROBE_SECONDS = 6.0
+PROBE_SECONDS = 10.0
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ PROFILE = Profile(
     emulation="none",
     global_batch=8,
     model_bytes=4000,
+    epoch_samples=100,
     devices=[
         DeviceProfile(
             group=name, device="cpu", speed=None, threads=1, micro_batch=None, batch=4, samples_per_second=rate

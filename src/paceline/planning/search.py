@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from paceline.cost.compute import seconds
 from paceline.errors import ConfigError
 from paceline.planning import balance
 from paceline.schema.cluster import Cluster, GroupSpec
@@ -33,7 +35,7 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
             f"strategy '{strategy}' does not fit: {reason.rstrip('.')}", remedy="Choose another strategy."
         )
     devices = _devices(profile, chosen.layout)
-    workers = _workers(devices, _shares(profile.global_batch, devices, chosen.layout))
+    workers = _shared(profile.global_batch, [_worker(device) for device in devices], chosen.layout)
     jobs = _jobs(workers, chosen.layout)
     made = Plan(
         strategy=strategy,
@@ -47,12 +49,12 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
     return made if price is None else made.model_copy(update={"predicted_samples_per_second": price(made)})
 
 
-def probe_plan(cluster: Cluster, seconds: float, cores: int, accelerators: Sequence[str]) -> Plan:
+def probe_plan(cluster: Cluster, duration: float, cores: int, accelerators: Sequence[str]) -> Plan:
     """The plan that measures ``cluster``: every device trains at once and none talks.
 
     Args:
         cluster: the machines.
-        seconds: how long to measure.
+        duration: how many seconds to measure.
         cores: CPU cores of this host, for the threads of workers that compute on them.
         accelerators: torch names of this host's accelerators; groups that only give a number take them in order.
 
@@ -82,8 +84,8 @@ def probe_plan(cluster: Cluster, seconds: float, cores: int, accelerators: Seque
         emulation=cluster.emulation,
         global_batch=None,
         jobs=[JobPlan(name="probe", workers=workers)],
-        reason=f"Each of {len(workers)} devices trains alone for {seconds:g} s while the others do the same.",
-        probe_seconds=seconds,
+        reason=f"Each of {len(workers)} devices trains alone for {duration:g} s while the others do the same.",
+        probe_seconds=duration,
     )
 
 
@@ -109,33 +111,34 @@ def _devices(profile: Profile, layout: Layout) -> list[DeviceProfile]:
     return profile.devices
 
 
-def _shares(batch: int, devices: Sequence[DeviceProfile], layout: Layout) -> list[int]:
+def _worker(device: DeviceProfile) -> WorkerPlan:
+    return WorkerPlan(
+        group=device.group,
+        device=device.device,
+        speed=device.speed,
+        threads=device.threads,
+        share=0,
+        micro_batch=device.micro_batch,
+        solo_samples_per_second=device.samples_per_second,
+        fixed_seconds=device.fixed_seconds,
+        sample_seconds=device.sample_seconds,
+    )
+
+
+def _shared(batch: int, workers: Sequence[WorkerPlan], layout: Layout) -> list[WorkerPlan]:
     if layout.shares == "even":
-        return balance.even(batch, len(devices))
-    return balance.split(batch, [device.samples_per_second for device in devices])
-
-
-def _workers(devices: Sequence[DeviceProfile], shares: Sequence[int]) -> list[WorkerPlan]:
-    for rank, (device, share) in enumerate(zip(devices, shares, strict=True)):
+        shares = balance.even(batch, len(workers))
+    else:
+        shares = balance.split(batch, [partial(seconds, worker) for worker in workers])
+    for rank, (worker, share) in enumerate(zip(workers, shares, strict=True)):
         if share == 0:
             raise ConfigError(
-                f"{device.device} at {device.samples_per_second:.3g} samples/s gets no sample "
-                f"of a global batch of {sum(shares)}",
+                f"{worker.device} at {worker.solo_samples_per_second:.3g} samples/s gets no sample "
+                f"of a global batch of {batch}",
                 remedy="Raise the global batch, or leave this device out of the cluster.",
-                where=f"rank {rank}, group '{device.group}'",
+                where=f"rank {rank}, group '{worker.group}'",
             )
-    return [
-        WorkerPlan(
-            group=device.group,
-            device=device.device,
-            speed=device.speed,
-            threads=device.threads,
-            share=share,
-            micro_batch=device.micro_batch,
-            solo_samples_per_second=device.samples_per_second,
-        )
-        for device, share in zip(devices, shares, strict=True)
-    ]
+    return [worker.model_copy(update={"share": share}) for worker, share in zip(workers, shares, strict=True)]
 
 
 def _jobs(workers: list[WorkerPlan], layout: Layout) -> list[JobPlan]:
@@ -156,7 +159,7 @@ def _jobs(workers: list[WorkerPlan], layout: Layout) -> list[JobPlan]:
 
 def _update_seconds(members: Sequence[WorkerPlan]) -> float:
     """Seconds of one update of workers that wait for one another."""
-    return max(worker.share / (worker.solo_samples_per_second or 1.0) for worker in members)
+    return max(seconds(worker, worker.share) for worker in members)
 
 
 def _reason(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
@@ -176,7 +179,7 @@ def _reason(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
         )
     if layout.shares == "speed":
         return (
-            f"Shares {shares} of {batch} are in proportion to speed, so all devices are done with an update "
+            f"Shares {shares} of {batch} follow each device's time for a batch, so all are done with an update "
             f"after {_update_seconds(workers):.3g} s."
         )
     return f"The batch of {batch} is cut evenly into {shares}, whatever the speed of each device."

@@ -7,7 +7,7 @@ from typing import Any
 from paceline.errors import WorkerError
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.observation.metrics import solo_speeds
+from paceline.observation.metrics import solo_timings
 from paceline.schema.plan import Plan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.trace import Trace
@@ -29,10 +29,12 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
             speed=worker.speed,
             threads=worker.threads,
             micro_batch=worker.micro_batch,
-            batch=traced.share,
-            samples_per_second=speed,
+            batch=timing.batch,
+            samples_per_second=timing.samples_per_second,
+            fixed_seconds=timing.fixed_seconds,
+            sample_seconds=timing.sample_seconds,
         )
-        for worker, traced, speed in zip(plan.workers, trace.workers, solo_speeds(trace), strict=True)
+        for worker, timing in zip(plan.workers, solo_timings(trace), strict=True)
     ]
     return Profile(
         cluster=plan.cluster,

@@ -13,7 +13,10 @@ Positive = Annotated[int, Field(ge=1)]
 
 
 class WorkerPlan(Record):
-    """One worker. ``share``: its samples of one update (0 before the global batch is known)."""
+    """One worker. ``share``: its samples of one update (0 before the global batch is known).
+
+    It takes ``fixed_seconds`` for a micro-batch and ``sample_seconds`` for each sample in it.
+    """
 
     group: str
     device: str
@@ -22,6 +25,8 @@ class WorkerPlan(Record):
     share: Annotated[int, Field(ge=0)]
     micro_batch: Positive | None = None
     solo_samples_per_second: float | None = None
+    fixed_seconds: Annotated[float, Field(ge=0)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0)] | None = None
 
 
 class JobPlan(Record):

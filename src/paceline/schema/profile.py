@@ -11,7 +11,8 @@ from paceline.schema.record import Record
 
 
 class DeviceProfile(Record):
-    """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included."""
+    """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included;
+    such a batch takes ``fixed_seconds + batch * sample_seconds``."""
 
     group: str
     device: str
@@ -20,6 +21,8 @@ class DeviceProfile(Record):
     micro_batch: int | None
     batch: Annotated[int, Field(ge=1)]
     samples_per_second: Annotated[float, Field(gt=0)]
+    fixed_seconds: Annotated[float, Field(ge=0)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0)] | None = None
 
 
 class Profile(Record):
@@ -30,7 +33,7 @@ class Profile(Record):
     emulation: Emulation
     global_batch: Annotated[int, Field(ge=1)]
     model_bytes: Annotated[int, Field(ge=0)]
-    epoch_samples: Annotated[int, Field(ge=1)] = 60_000
+    epoch_samples: Annotated[int, Field(ge=1)]
     devices: Annotated[list[DeviceProfile], Field(min_length=1)]
 
     @property

@@ -14,9 +14,8 @@ import simpy
 
 from paceline.cost.compute import seconds
 from paceline.cost.network import Wire
-from paceline.errors import ConfigError
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
-from paceline.schema.plan import JobPlan, Plan, WorkerPlan
+from paceline.schema.plan import JobPlan, Plan
 from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
 from paceline.server.ledger import Ledger
 from paceline.simulating.resources import Gate, Server, Steps, members
@@ -107,7 +106,8 @@ class _Worker:
     def __init__(self, simulation: _Simulation, job: JobPlan, place: int, gate: Gate, member: Member) -> None:
         plan = job.workers[place]
         self._rank = len(simulation.workers)
-        self._speed = _speed(plan, self._rank)
+        self._plan = plan
+        seconds(plan, samples=0)  # a worker that was not measured is refused before the clock starts
         self._simulation, self._clock = simulation, simulation.clock
         self._job, self._gate, self._member = job.name, gate, member
         self._program = simulation.strategy.program(member)
@@ -185,7 +185,7 @@ class _Worker:
     def _compute(self, compute: Compute) -> Steps:
         start = self._clock.now
         self._parts.append(compute.part)
-        yield self._clock.timeout(seconds(len(compute.part), self._speed))
+        yield self._clock.timeout(seconds(self._plan, len(compute.part)))
         self._span("compute", start, len(compute.part))
         if compute.peers > 1:
             start = self._clock.now
@@ -238,12 +238,3 @@ class _Worker:
 
     def _mark(self, kind: str, **values: Any) -> None:
         self.trace.marks.append(Mark(kind, self._clock.now, values))
-
-
-def _speed(plan: WorkerPlan, rank: int) -> float:
-    if plan.solo_samples_per_second is None:
-        raise ConfigError(
-            f"rank {rank} ({plan.group}, {plan.device}) has no speed in the plan",
-            remedy="Make the plan from a profile: paceline probe, then paceline plan.",
-        )
-    return plan.solo_samples_per_second

@@ -3,7 +3,8 @@
 from paceline.ops import Barrier, Compute, Lease, Program, Update
 from paceline.strategies.base import Layout, Member, Strategy
 
-WARM_UP = 3  # updates before measuring: first allocations, kernel selection, clocks
+WARM_UP = 4  # updates before measuring: first allocations, kernel selection, clocks
+SMALL = 4  # every other batch is that many times smaller, which tells fixed cost from cost per sample
 
 
 class Solo(Strategy):
@@ -15,7 +16,7 @@ class Solo(Strategy):
     def program(self, me: Member) -> Program:
         updates = 0
         while True:
-            work = yield Lease(me.batch)
+            work = yield Lease(me.batch if updates % 2 == 0 else max(1, me.batch // SMALL))
             if work:
                 yield Compute(work, total=len(work), peers=1)
                 yield Update(len(work))

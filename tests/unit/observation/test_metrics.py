@@ -184,11 +184,31 @@ def test_a_value_logged_within_an_epoch_stands_at_that_moment():
     assert metrics.curve(trace) == [metrics.Point(1.5, 4, 0.5)]
 
 
-def test_solo_speed_starts_at_the_measure_mark_and_ends_with_the_last_span():
-    spans = [Span("compute", 0.0, 2.0, 100), Span("compute", 3.0, 4.0, 6), Span("compute", 4.0, 6.0, 6)]
-    quick = worker(0, spans, [Mark("measure", 2.0, {})])
-    slow = worker(1, [Span("compute", 2.0, 10.0, 8)], [Mark("measure", 2.0, {})])
-    assert metrics.solo_speeds(Trace([slow, quick])) == [3.0, 1.0]
+def solo(rank: int, updates: list[tuple[int, float]], measure: float = 2.0) -> WorkerTrace:
+    """A worker that trains (samples, seconds) one after the other, a slow one first, before measuring starts."""
+    spans, at = [Span("compute", 0.0, 2.0, 100)], measure
+    for samples, seconds in updates:
+        spans.append(Span("compute", at, at + 0.9 * seconds, samples))
+        at += seconds
+    return worker(rank, spans, [Mark("measure", measure, {})])
+
+
+def test_solo_timing_is_a_line_through_two_sizes_of_batch_after_the_measure_mark():
+    trace = Trace(
+        [solo(1, [(8, 9.0), (2, 3.0)] * 3), solo(0, [(8, 2.0), (2, 0.5), (5, 99.0), (8, 2.0), (2, 0.5), (8, 1)])]
+    )
+    quick, slow = metrics.solo_timings(trace)
+    assert quick == metrics.Timing(8, 4.0, fixed_seconds=pytest.approx(0.0), sample_seconds=pytest.approx(0.25))
+    assert slow == metrics.Timing(8, 8 / 9, fixed_seconds=pytest.approx(1.0), sample_seconds=pytest.approx(1.0))
+
+
+def test_noise_makes_neither_samples_nor_the_start_of_a_batch_free():
+    dear, free = metrics.solo_timings(
+        Trace([solo(0, [(8, 1.0), (2, 2.0), (8, 1.0)]), solo(1, [(8, 4.0), (2, 0.1), (8, 4.0)])])
+    )
+    assert dear.sample_seconds > 0
+    assert dear.fixed_seconds + 8 * dear.sample_seconds == pytest.approx(1.0)
+    assert (free.fixed_seconds, free.sample_seconds) == (0.0, 0.5)
 
 
 @pytest.mark.parametrize(
@@ -197,10 +217,10 @@ def test_solo_speed_starts_at_the_measure_mark_and_ends_with_the_last_span():
         ([Span("compute", 0.0, 1.0, 4)], []),
         ([Span("compute", 0.0, 1.0, 4)], [Mark("measure", 2.0, {})]),
         ([Span("wait", 3.0, 4.0)], [Mark("measure", 2.0, {})]),
-        ([Span("compute", 2.0, 2.0, 4)], [Mark("measure", 2.0, {})]),
+        ([Span("compute", 2.0, 3.0, 4)], [Mark("measure", 2.0, {})]),
     ],
-    ids=["no mark", "nothing after it", "nothing computed", "no time"],
+    ids=["no mark", "nothing after it", "nothing computed", "no second update to end the first"],
 )
 def test_a_probe_that_was_too_short_says_so(spans: list[Span], marks: list[Mark]):
     with pytest.raises(WorkerError, match=r"rank 0 .*too short.*Use a longer --probe-seconds\."):
-        metrics.solo_speeds(Trace([worker(0, spans, marks)]))
+        metrics.solo_timings(Trace([worker(0, spans, marks)]))

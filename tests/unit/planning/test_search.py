@@ -19,7 +19,9 @@ def profile(speeds: dict[str, list[float]], batch: int) -> Profile:
         for group, members in speeds.items()
         for i, speed in enumerate(members)
     ]
-    return Profile(cluster="lab", emulation="none", global_batch=batch, model_bytes=400, devices=devices)
+    return Profile(
+        cluster="lab", emulation="none", global_batch=batch, model_bytes=400, epoch_samples=100, devices=devices
+    )
 
 
 MIXED = {"a": [400.0], "b": [200.0], "c": [100.0, 100.0]}
@@ -109,7 +111,7 @@ def cluster(*groups: GroupSpec, emulation: str = "none") -> Cluster:
 def test_a_probe_takes_accelerators_that_no_group_names():
     made = probe_plan(
         cluster(GroupSpec(name="a", devices=2), GroupSpec(name="b", devices=["cuda:0"], micro_batch=4)),
-        seconds=5.0, cores=8, accelerators=["cuda:0", "cuda:1", "cuda:2"],
+        duration=5.0, cores=8, accelerators=["cuda:0", "cuda:1", "cuda:2"],
     )  # fmt: skip
     assert [(worker.group, worker.device) for worker in made.workers] == [
         ("a", "cuda:1"), ("a", "cuda:2"), ("b", "cuda:0"),
@@ -122,21 +124,21 @@ def test_a_probe_takes_accelerators_that_no_group_names():
 
 def test_an_emulated_probe_runs_on_the_cpu_with_one_thread_each():
     groups = GroupSpec(name="a", devices=2, speed=0.5), GroupSpec(name="b", devices=1, speed=0.25)
-    made = probe_plan(cluster(*groups, emulation="pacing"), seconds=1.0, cores=16, accelerators=["cuda:0"])
+    made = probe_plan(cluster(*groups, emulation="pacing"), duration=1.0, cores=16, accelerators=["cuda:0"])
     assert [(worker.device, worker.threads, worker.speed) for worker in made.workers] == [
         ("cpu", 1, 0.5), ("cpu", 1, 0.5), ("cpu", 1, 0.25),
     ]  # fmt: skip
 
 
 def test_a_probe_without_accelerators_shares_the_cores():
-    made = probe_plan(cluster(GroupSpec(name="a", devices=3)), seconds=1.0, cores=8, accelerators=[])
+    made = probe_plan(cluster(GroupSpec(name="a", devices=3)), duration=1.0, cores=8, accelerators=[])
     assert [(worker.device, worker.threads) for worker in made.workers] == [("cpu", 2)] * 3
-    crowded = probe_plan(cluster(GroupSpec(name="a", devices=3)), seconds=1.0, cores=2, accelerators=[])
+    crowded = probe_plan(cluster(GroupSpec(name="a", devices=3)), duration=1.0, cores=2, accelerators=[])
     assert [worker.threads for worker in crowded.workers] == [1] * 3
 
 
 def test_a_probe_of_more_accelerators_than_there_are_is_refused():
     groups = GroupSpec(name="a", devices=1), GroupSpec(name="b", devices=2)
     with pytest.raises(ConfigError, match="group 'b' wants 2 devices but 1 accelerators are left") as refused:
-        probe_plan(cluster(*groups), seconds=1.0, cores=8, accelerators=["cuda:0", "cuda:1"])
+        probe_plan(cluster(*groups), duration=1.0, cores=8, accelerators=["cuda:0", "cuda:1"])
     assert refused.value.remedy

@@ -34,7 +34,9 @@ def planned(strategy: str, speeds: list[float], batch: int) -> Plan:
         )
         for i, speed in enumerate(speeds)
     ]
-    profile = Profile(cluster="lab", emulation="none", global_batch=batch, model_bytes=0, devices=devices)
+    profile = Profile(
+        cluster="lab", emulation="none", global_batch=batch, model_bytes=0, epoch_samples=100, devices=devices
+    )
     return plan(profile, strategy)
 
 
@@ -193,15 +195,16 @@ def test_stopping_after_some_updates_closes_the_epoch_there():
 def test_solo_measures_after_all_workers_have_warmed_up():
     slow_and_fast = made("solo", JobPlan(name="probe", workers=[worker("a", 1.0, 4), worker("b", 4.0, 4)]))
     trace = simulate(slow_and_fast, 10**6, updates=20)
-    assert [[mark.at for mark in one.marks if mark.kind == "measure"] for one in trace.workers] == [[12.0], [12.0]]
-    assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(3.0, 12.0)]
-    assert metrics.solo_speeds(trace) == [pytest.approx(1.0), pytest.approx(4.0)]
+    assert [[mark.at for mark in one.marks if mark.kind == "measure"] for one in trace.workers] == [[10.0], [10.0]]
+    assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(2.5, 10.0)]
+    speeds = [timing.samples_per_second for timing in metrics.solo_timings(trace)]
+    assert speeds == [pytest.approx(1.0), pytest.approx(4.0)]
     assert Barrier() in operations(slow_and_fast, 40)[0]
 
 
 def test_a_plan_without_speeds_cannot_be_simulated():
     probe = probe_plan(Cluster(name="lab", groups=[GroupSpec(name="a")]), 1.0, 1, [])
-    with pytest.raises(ConfigError, match=r"rank 0 \(a, cpu\) has no speed in the plan") as refused:
+    with pytest.raises(ConfigError, match=r"group 'a', cpu has no speed in the plan") as refused:
         simulate(probe, 100)
     assert "paceline probe" in refused.value.remedy
 
