@@ -1,4 +1,8 @@
-"""Pacing: after computing for d seconds a worker rests d * (1/speed - 1). No root; communication is not slowed."""
+"""Pacing: work of d CPU seconds takes d / speed seconds. Needs no root; communication is not slowed, as on a GPU.
+
+handed over      last bucket    backward ends                    due = handed over + waited + d / speed
+|---- computing ----|--- waited ---|- computing -|----- rest -----|
+"""
 
 from __future__ import annotations
 
@@ -9,27 +13,35 @@ from collections.abc import Callable
 class Pacer:
     """Makes one worker as slow as ``speed`` of a core.
 
-    Work is taken from the thread's CPU clock, so waiting for peers inside backward, or for a core that another emulated
-    device holds, is not slowed a second time. One compute thread a worker is assumed (``threads: 1`` in the plan).
+    Work is read off the thread's CPU clock and rest ends at the moment a device of that speed would be done. So waiting
+    for peers inside backward is not slowed, and when another emulated device holds the core, that delay comes out of the
+    rest. One compute thread a worker is assumed (``threads: 1`` in the plan).
     """
 
     def __init__(
         self,
         speed: float | None,
+        clock: Callable[[], float] = time.monotonic,
         cpu_clock: Callable[[], float] = time.thread_time,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._slowdown = 0.0 if speed is None else 1.0 / speed - 1.0
-        self._cpu_clock, self._rest = cpu_clock, rest
-        self._started = cpu_clock()
+        self._speed = speed
+        self._clock, self._cpu_clock, self._rest = clock, cpu_clock, rest
+        self.begin()
 
     def begin(self) -> None:
         """Computing starts here; what the thread did before is not paced."""
-        self._started = self._cpu_clock()
+        self._start, self._cpu_start = self._clock(), self._cpu_clock()
+
+    def waited(self, seconds: float) -> None:
+        """So long the worker did not compute but waited for others."""
+        self._start += seconds
 
     def settle(self) -> None:
-        """Rest for what was computed since ``begin`` or the last ``settle``."""
-        worked = self._cpu_clock() - self._started
-        if self._slowdown > 0.0 and worked > 0.0:
-            self._rest(worked * self._slowdown)
-        self._started = self._cpu_clock()
+        """Rest until a device of this speed would be done with what was computed since ``begin``."""
+        if self._speed is None:
+            return
+        due = self._start + (self._cpu_clock() - self._cpu_start) / self._speed
+        left = due - self._clock()
+        if left > 0.0:
+            self._rest(left)

@@ -43,6 +43,7 @@ class Stopwatch:
         """Backward ended; what came after the last bucket was communication."""
         if self.buckets.last_at > self._since:
             now = self._clock()
+            self._pacer.waited(now - self.buckets.last_at)
             self._recorder.span("compute", self._since, self.buckets.last_at)
             self._recorder.span("exchange", self.buckets.last_at, now)
             self._since = now

@@ -1,7 +1,4 @@
-"""Pacing: the rest is the time worked, times 1/speed - 1, and nothing else is slowed. Clocks are moved by hand."""
-
-import threading
-import time
+"""Rest ends when a device of that speed would be done, and nothing else is slowed. Clocks are moved by hand."""
 
 import pytest
 
@@ -9,40 +6,50 @@ from paceline.emulation.pacing import Pacer
 
 
 class Thread:
-    """A thread whose CPU clock moves when it works, and that keeps account of its rests."""
+    """A thread with two clocks, and an account of its rests."""
 
     def __init__(self) -> None:
-        self.worked = 100.0
+        self.now, self.worked = 1000.0, 100.0
         self.rests: list[float] = []
 
-    def work(self, seconds: float) -> None:
+    def work(self, seconds: float, delayed: float = 0.0) -> None:
+        """Compute; ``delayed`` on top while another process has the core."""
         self.worked += seconds
+        self.now += seconds + delayed
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+    def rest(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.now += seconds
 
     def pacer(self, speed: float | None) -> Pacer:
-        return Pacer(speed, cpu_clock=lambda: self.worked, rest=self.rests.append)
+        return Pacer(speed, clock=lambda: self.now, cpu_clock=lambda: self.worked, rest=self.rest)
 
 
-@pytest.mark.parametrize(("speed", "rest"), [(0.25, 6.0), (0.5, 2.0), (0.18, 2.0 / 0.18 - 2.0)])
-def test_two_seconds_of_work_take_two_over_speed(speed, rest):
-    thread = Thread()
-    pacer = thread.pacer(speed)
+@pytest.fixture
+def thread() -> Thread:
+    return Thread()
+
+
+@pytest.mark.parametrize("speed", [0.25, 0.5, 0.18, 1.0])
+def test_two_seconds_of_work_take_two_over_speed(thread: Thread, speed: float) -> None:
+    pacer, start = thread.pacer(speed), thread.now
     pacer.begin()
     thread.work(2.0)
     pacer.settle()
-    assert thread.rests == pytest.approx([rest])
+    assert thread.now - start == pytest.approx(2.0 / speed)
 
 
-@pytest.mark.parametrize("speed", [None, 1.0])
-def test_a_device_that_is_not_slowed_never_rests(speed):
-    thread = Thread()
-    pacer = thread.pacer(speed)
+def test_a_device_that_is_not_slowed_never_rests(thread: Thread) -> None:
+    pacer = thread.pacer(None)
     thread.work(5.0)
     pacer.settle()
     assert thread.rests == []
 
 
-def test_what_was_done_before_begin_is_not_paced():
-    thread = Thread()
+def test_what_was_done_before_begin_is_not_paced(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
     thread.work(50.0)
     pacer.begin()
@@ -51,44 +58,44 @@ def test_what_was_done_before_begin_is_not_paced():
     assert thread.rests == [1.0]
 
 
-def test_work_is_paced_once_however_often_it_is_settled():
-    thread = Thread()
+def test_a_delay_by_another_process_comes_out_of_the_rest(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
     pacer.begin()
-    for work in (1.0, 0.0, 3.0):
-        thread.work(work)
-        pacer.settle()
-    assert thread.rests == [1.0, 3.0]
+    thread.work(1.0, delayed=0.4)
+    pacer.settle()
+    assert thread.rests == pytest.approx([0.6])
 
 
-def test_work_done_while_resting_is_not_paced_again():
-    thread = Thread()
-    rests = []
+def test_a_delay_longer_than_the_rest_leaves_none(thread: Thread) -> None:
+    pacer = thread.pacer(0.5)
+    pacer.begin()
+    thread.work(1.0, delayed=3.0)
+    pacer.settle()
+    assert thread.rests == []
 
-    def rest(seconds: float) -> None:
-        rests.append(seconds)
-        thread.work(0.25)  # going to sleep and waking up costs CPU time too
 
-    pacer = Pacer(0.5, cpu_clock=lambda: thread.worked, rest=rest)
+def test_waiting_for_peers_is_neither_slowed_nor_taken_for_rest(thread: Thread) -> None:
+    pacer, start = thread.pacer(0.5), thread.now
+    pacer.begin()
+    thread.work(1.0)
+    thread.wait(7.0)
+    pacer.waited(7.0)
+    pacer.settle()
+    assert thread.now - start == pytest.approx(2.0 + 7.0)
+
+
+def test_settling_twice_rests_once(thread: Thread) -> None:
+    pacer = thread.pacer(0.5)
     pacer.begin()
     thread.work(1.0)
     pacer.settle()
     pacer.settle()
-    assert rests == [1.0]
+    assert thread.rests == [1.0]
 
 
-def test_the_work_of_other_threads_and_waiting_for_them_is_not_paced():
-    rests = []
-    pacer = Pacer(0.5, rest=rests.append)
-
-    def burn() -> None:
-        until = time.thread_time() + 0.05
-        while time.thread_time() < until:
-            pass
-
-    other = threading.Thread(target=burn)
-    pacer.begin()
-    other.start()
-    other.join()
+def test_the_real_clocks_are_the_default() -> None:
+    rests: list[float] = []
+    pacer = Pacer(0.001, rest=rests.append)
+    sum(range(200_000))
     pacer.settle()
-    assert sum(rests) < 0.05
+    assert len(rests) == 1
