@@ -14,7 +14,7 @@ class Pacer:
     """Makes one worker as slow as ``speed`` of a core.
 
     Work is read off the thread's CPU clock and rest ends at the moment a device of that speed would be done. So waiting
-    for peers inside backward is not slowed, and when another emulated device holds the core, that delay comes out of the
+    for peers inside backward is not slowed, and a delay by another emulated device on the same core comes out of the
     rest. One compute thread a worker is assumed (``threads: 1`` in the plan).
     """
 

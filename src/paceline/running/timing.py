@@ -23,7 +23,7 @@ class Stopwatch:
         self._cuda = place.device.type == "cuda"
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
-        self.buckets = BucketClock(self._clock)
+        self.buckets = BucketClock(self._clock, pace=self._pacer.settle)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since = 0.0

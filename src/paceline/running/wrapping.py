@@ -2,7 +2,7 @@
 
 # No `from __future__ import annotations`: DistributedDataParallel looks at the types of a hook's arguments.
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -22,14 +22,20 @@ class BucketClock:
 
     What comes after that moment inside ``backward`` is communication that computing does not hide. The sum needs no
     division: each loss already weighs its samples (algorithms 3.1).
+
+    Args:
+        clock: seconds.
+        pace: called before a bucket leaves, so that an emulated device hands it over as late as a real one would, and
+            the bucket travels while the rest of backward is computed.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, pace: Callable[[], None]) -> None:
+        self._clock, self._pace = clock, pace
         self.last_at = 0.0
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """One bucket's sum, as DistributedDataParallel's hooks return it."""
+        self._pace()
         self.last_at = self._clock()
         work = dist.all_reduce(bucket.buffer(), async_op=True)
         return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
