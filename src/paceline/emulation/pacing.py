@@ -1,7 +1,8 @@
 """Pacing: work of d CPU seconds takes d / speed seconds. Needs no root; communication is not slowed, as on a GPU.
 
-handed over      last bucket    backward ends                    due = handed over + waited + d / speed
-|---- computing ----|--- waited ---|- computing -|----- rest -----|
+handed over        bucket               last bucket    backward ends
+|- computing - rest -|- computing - rest -|--- waited ---|- computing - rest -|
+                              each rest ends at handed over + waited + d / speed
 """
 
 from __future__ import annotations
