@@ -29,7 +29,7 @@ def main() -> None:
     torch.manual_seed(args.seed)  # every worker starts from the same weights
     model = digits_cnn() if args.data == "digits" else fashion_cnn()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
-    updates = args.epochs * math.ceil(len(train_set) / args.global_batch)
+    updates = math.ceil(args.epochs * len(train_set) / args.global_batch)
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda update: rate(update, updates, args.warm_up))
 
     run = paceline.init(global_batch=args.global_batch)

@@ -85,10 +85,10 @@ def probe(
     from paceline.probing.device import accelerators
 
     recipe.check()
+    empty(folder)
     found = accelerators() if machines.emulation == "none" else []
     plan = search.probe_plan(machines, seconds, os.cpu_count() or 1, found)
-    empty(RunFolder(folder.path / "probe"))
-    profile = measure(plan, _supervisor(plan, RunFolder(folder.path / "probe"), recipe, watcher))
+    profile = measure(plan, _supervisor(plan, folder.probe, recipe, watcher))
     profile.write(folder.profile)
     return profile
 
@@ -152,11 +152,12 @@ def empty(folder: RunFolder) -> None:
     Raises:
         ConfigError: the folder holds files that are not a run's.
     """
-    if folder.path.exists() and any(folder.path.iterdir()) and not (folder.plan.exists() or folder.profile.exists()):
+    ours = folder.plan.exists() or folder.profile.exists() or folder.probe.plan.exists()
+    if folder.path.exists() and any(folder.path.iterdir()) and not ours:
         raise ConfigError(f"{folder.path} holds files that are not a run's", remedy="Choose another --out.")
     for file in (folder.summary, folder.report, folder.progress, folder.server, folder.events):
         file.unlink(missing_ok=True)
-    for part in (folder.traces, folder.errors, folder.logs):
+    for part in (folder.traces, folder.errors, folder.logs, folder.probe.path):
         shutil.rmtree(part, ignore_errors=True)
     folder.path.mkdir(parents=True, exist_ok=True)
 

@@ -123,12 +123,6 @@ def test_no_two_say_the_same():
 
 
 @every_strategy
-def test_it_fits_or_says_in_a_sentence_why_not(strategy):
-    reason = strategy.fits(PROFILE)
-    assert reason is None or len(reason.split()) > 2
-
-
-@every_strategy
 @unhurried
 @any_epoch
 def test_every_sample_is_computed_once_over_all_members(strategy, cluster, size):

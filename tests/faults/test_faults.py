@@ -192,8 +192,14 @@ def test_a_killed_group_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: P
     assert any("samples return to the ledger" in line for line in lines)
     marks = [json.loads(line) for line in (tmp_path / "run/traces/00000.jsonl").read_text().splitlines()[1:]]
     assert [mark[2]["epoch"] for mark in marks if mark[0] == "@epoch"] == [0, 1]
-    trained = sum(mark[2]["stop"] - mark[2]["start"] for mark in marks if mark[0] == "@done" and mark[2]["epoch"] == 1)
-    assert trained == 2_000
+    done = [
+        mark[2]
+        for path in (tmp_path / "run/traces").glob("*.jsonl")
+        for mark in map(json.loads, path.read_text().splitlines()[1:])
+        if mark[0] == "@done"
+    ]
+    trained = [sum(mark["stop"] - mark["start"] for mark in done if mark["epoch"] == epoch) for epoch in (0, 1)]
+    assert trained == [2_000, 2_000]
 
 
 def command(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -211,6 +217,8 @@ def command(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.C
         (["run", "--cluster", "none.yaml", "r.py"], "none.yaml cannot be read"),
         (["run", "--cluster", "bad.yaml", "r.py"], "unknown key 'groups.0.sped'. Did you mean 'speed'?"),
         (["plan", "small.json", "--strategy", "allreduce_even"], "a share that cannot be met"),
+        (["run", "--profile", "small.json", "--cluster", "bad.yaml", "r.py"], "already holds the cluster"),
+        (["run", "--out", ".", "r.py"], "holds files that are not a run's"),
         (["bench", "overhaed"], "Did you mean 'overhead'?"),
         (["report", "."], "summary.json cannot be read"),
         (

@@ -22,7 +22,7 @@ class EmulationFlag(str, Enum):
 
 
 def _strategies() -> str:
-    return "; ".join(f"{name}: {get(name).about}" for name in strategies.TABLE)
+    return "; ".join(f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo")
 
 
 Recipe = Annotated[Path, typer.Argument(help="The training script.", show_default=False)]

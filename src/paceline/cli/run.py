@@ -11,8 +11,10 @@ import typer
 from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
+from paceline.errors import ConfigError
 from paceline.reporting import table
 from paceline.schema.profile import Profile
+from paceline.server import rules
 from paceline.strategies.base import get
 
 
@@ -25,6 +27,9 @@ def command(
     profile: flags.ProfileFile = None,
     probe_seconds: flags.ProbeSeconds = api.PROBE_SECONDS,
     out: flags.Out = None,
+    rule: Annotated[
+        str, typer.Option("--rule", help=f"What the server does with a push: {', '.join(rules.TABLE)}.")
+    ] = "merge",
     port: Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")] = 0,
     json: flags.Json = False,
 ) -> None:
@@ -35,12 +40,16 @@ def command(
     folder = flags.folder(out, f"{recipe.stem}-{strategy}")
     script.check()
     if profile is not None:
+        if cluster is not None or emulation is not None:
+            raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
         measured = Profile.read(profile)
+        api.empty(folder)
+        measured.write(folder.profile)
     else:
         machines = api.cluster(cluster, emulation.value if emulation else None)
         terminal.say(f"probing {sum(_count(group.devices) for group in machines.groups)} devices of {machines.name}")
         measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
-    made = api.plan(measured, strategy)
+    made = api.plan(measured, strategy).model_copy(update={"rule": rule})
     terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s.")
     summary = api.run(made, script, folder, command=shlex.join(sys.argv), port=port, watcher=terminal.watcher)
     terminal.done()

@@ -9,7 +9,7 @@ from paceline.schema.plan import WorkerPlan
 def seconds(worker: WorkerPlan, samples: int) -> float:
     """One update of ``samples`` samples on this worker: a fixed part for each micro-batch and a part for each sample.
 
-    ``t(b) = ceil(b / m) a + c b`` with micro-batches of at most ``m`` (algorithms 3.4); 0 for no samples.
+    ``t(b) = ceil(b / m) a + c b`` with micro-batches of at most ``m``; 0 for no samples.
 
     Raises:
         ConfigError: the worker was not measured.

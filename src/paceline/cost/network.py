@@ -17,7 +17,10 @@ class Wire:
         return self.latency + size / self.bytes_per_second
 
     def ring(self, size: int, workers: int) -> float:
-        """Seconds of a ring all-reduce of ``size`` bytes: each worker sends 2 (n-1)/n of it (algorithms 4.1)."""
+        """Seconds of a ring all-reduce of ``size`` bytes: each worker sends 2 (n-1)/n of it.
+
+        Source: Patarasuk & Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 2009.
+        """
         if workers < 2:
             return 0.0
         return 2 * (workers - 1) * self.latency + 2 * (workers - 1) / workers * size / self.bytes_per_second

@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from pathlib import Path
 
 from paceline.errors import LaunchError
 
+LEAST_QUOTA_US = 1_000  # the kernel takes no less
 PERIOD_US = 20_000  # short, so that a slow device is slow at every step and not in bursts
 
 
@@ -45,11 +47,12 @@ class Quotas:
             (self._top / "cgroup.subtree_control").write_text("+cpu")
         for folder, speed in zip(self.folders, speeds, strict=True):
             folder.mkdir()
-            quota = round(speed * PERIOD_US)
+            period = max(PERIOD_US, math.ceil(LEAST_QUOTA_US / speed))
+            quota = round(speed * period)
             if self._version2:
-                (folder / "cpu.max").write_text(f"{quota} {PERIOD_US}")
+                (folder / "cpu.max").write_text(f"{quota} {period}")
             else:
-                (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+                (folder / "cpu.cfs_period_us").write_text(str(period))
                 (folder / "cpu.cfs_quota_us").write_text(str(quota))
 
     def remove(self) -> None:

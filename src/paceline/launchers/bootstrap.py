@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,8 @@ QUOTAS, LAUNCHER = "PACELINE_QUOTAS", "PACELINE_LAUNCHER"
 class Launch:
     """One process's place in a run. ``folder`` is the run's, or None outside ``paceline run``.
 
-    ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan. ``launcher``: its process.
+    ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan.
+    ``launcher``: its process, if it runs on this host.
     """
 
     rank: int
@@ -53,7 +55,7 @@ def read(environment: Mapping[str, str] | None = None) -> Launch:
         folder=Path(folder) if folder else None,
         token=given.get(TOKEN, ""),
         quotas=Path(quotas) if quotas else None,
-        launcher=_number(given, LAUNCHER, 0) or None,
+        launcher=_launcher(given.get(LAUNCHER, "")),
     )
 
 
@@ -64,10 +66,22 @@ def child_environment(
 
     The token is never on a command line, where other users could see it.
     """
-    added = {RUN: str(folder.absolute()), JOB: str(job), TOKEN: token, ID: run_id, LAUNCHER: str(os.getpid())}
+    added = {
+        RUN: str(folder.absolute()),
+        JOB: str(job),
+        TOKEN: token,
+        ID: run_id,
+        LAUNCHER: f"{os.getpid()}@{socket.gethostname()}",
+    }
     if quotas is not None:
         added[QUOTAS] = str(quotas)
     return {**os.environ, **added}
+
+
+def _launcher(text: str) -> int | None:
+    """The launcher's process, if it is one of this host."""
+    number, _, host = text.partition("@")
+    return int(number) if number.isdigit() and host == socket.gethostname() else None
 
 
 def _number(given: Mapping[str, str], name: str, default: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from paceline.launchers.folder import RunFolder
 from paceline.schema.record import write_atomically
 
 
-def write_down(errors: Path, rank: int, error: BaseException, where: str, at: float) -> None:
-    """Note the exception that ends a worker. ``where``: rank, host and device; ``at``: wall time."""
+def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str) -> None:
+    """Note the exception that ends a worker. ``worker``: its job and rank there; ``where``: for people."""
     frames = traceback.extract_tb(error.__traceback__)
     record = {
-        "at": at,
+        "at": time.time(),
         "where": where,
         "type": type(error).__name__,
         "message": str(error).strip().partition("\n")[0][:500],
@@ -26,7 +27,14 @@ def write_down(errors: Path, rank: int, error: BaseException, where: str, at: fl
         "exit_code": getattr(error, "exit_code", None),
         "traceback": "".join(traceback.format_exception(error)),
     }
-    write_atomically(errors / f"{rank}.json", json.dumps(record, indent=2))
+    job, rank = worker
+    write_atomically(errors / f"{job}-{rank}.json", json.dumps(record, indent=2))
+
+
+def forget(errors: Path, job: int) -> None:
+    """A job's death was accepted: its records are no reason for what fails later."""
+    for record in errors.glob(f"{job}-*.json"):
+        record.unlink()
 
 
 def raised(errors: Path) -> dict[str, Any] | None:
@@ -38,10 +46,10 @@ def raised(errors: Path) -> dict[str, Any] | None:
 
 
 def killed(errors: Path) -> list[tuple[int, int]]:
-    """(rank, signal) of the workers that torchrun saw die by a signal other than its own SIGTERM, first death first."""
-    pairs = re.findall(r"rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text())
+    """(rank, signal) of workers that torchrun saw die by a signal other than its own SIGTERM, root cause first."""
+    pairs = re.findall(r"rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text(errors="replace"))
     deaths = [(int(rank), -int(code)) for rank, code in pairs if int(code) < 0]
-    return [death for death in deaths if death[1] != signal.SIGTERM]
+    return [death for death in reversed(deaths) if death[1] != signal.SIGTERM]
 
 
 def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerError:
@@ -63,7 +71,9 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
             remedy="If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again.",
         )
     if record is not None:
-        return WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")
+        error = WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")
+        error.exit_code = record["exit_code"] or WorkerError.exit_code
+        return error
     said = _last_words(errors)
     quoted = f" after it said: {said.rstrip('.')}" if said else ""
     return WorkerError(f"job '{name}' ended with exit code {code}{quoted}", remedy=f"See {errors}.")
@@ -71,12 +81,13 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
 
 def _last_words(errors: Path) -> str:
     """The last line on standard error before torchrun's own report."""
-    own = re.split(r"^E\d{4} ", errors.read_text(), maxsplit=1, flags=re.MULTILINE)[0]
+    own = re.split(r"^E\d{4} ", errors.read_text(errors="replace"), maxsplit=1, flags=re.MULTILINE)[0]
     lines = [line.strip() for line in own.splitlines() if line.strip() and not re.match(r"W\d{4} |\*+$", line)]
     return lines[-1][:300] if lines else ""
 
 
 def _echo(record: dict[str, Any]) -> bool:
     """An error that only says that a peer is gone."""
-    text = record["message"]
-    return record["type"] in {"LinkError", "DistBackendError", "DistNetworkError"} or "gloo" in text or "peer" in text
+    lost = ("gloo", "Connection closed by peer", "Connection reset by peer")
+    types = {"LinkError", "DistBackendError", "DistNetworkError"}
+    return record["type"] in types or any(phrase in record["message"] for phrase in lost)

@@ -46,6 +46,11 @@ class RunFolder:
         return self.path / "profile.json"
 
     @property
+    def probe(self) -> RunFolder:
+        """The probe that came before the run."""
+        return RunFolder(self.path / "probe")
+
+    @property
     def summary(self) -> Path:
         return self.path / "summary.json"
 

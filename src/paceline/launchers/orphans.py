@@ -9,8 +9,9 @@ import time
 
 import psutil
 
+from paceline.errors import LinkError
+
 LOOK_SECONDS = 1.0
-EXIT_CODE = 4
 
 
 def end_with(launcher: int) -> None:
@@ -22,13 +23,21 @@ def end_with(launcher: int) -> None:
         return
 
     def watch() -> None:
-        while process.is_running():  # compares the start time too, so a reused number does not fool it
+        while _runs(process):
             time.sleep(LOOK_SECONDS)
         _end(launcher)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
+def _runs(process: psutil.Process) -> bool:
+    """Alive and not a zombie; compares the start time too, so a number used again does not fool it."""
+    try:
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
 def _end(launcher: int) -> None:
     print(f"error: the launcher (process {launcher}) is gone; ending too.", file=sys.stderr, flush=True)
-    os._exit(EXIT_CODE)  # from a thread, nothing less ends a process that sits in a collective
+    os._exit(LinkError.exit_code)  # from a thread, nothing less ends a process that sits in a collective

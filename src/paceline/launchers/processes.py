@@ -54,11 +54,6 @@ class Child:
         """Exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
-    def terminate(self) -> None:
-        """Ask it to end."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.terminate()
-
     def drained(self) -> None:
         """Wait until all its output has been shown."""
         self._pump.join(timeout=5.0)
@@ -70,7 +65,10 @@ class Child:
         with path.open("w", buffering=1) as log:
             for line in source:
                 log.write(line)
-                show(line.rstrip("\n"))
+                with contextlib.suppress(
+                    OSError, ValueError
+                ):  # a closed pipe or an odd character must not stop workers
+                    show(line.rstrip("\n"))
 
 
 def members(run_id: str) -> list[psutil.Process]:

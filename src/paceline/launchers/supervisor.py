@@ -32,6 +32,7 @@ from paceline.schema.summary import Event
 STOP_SECONDS = 10.0
 SERVER_SECONDS = 60.0
 TICK_SECONDS = 0.1
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Supervisor:
@@ -73,17 +74,18 @@ class Supervisor:
             LaunchError: server, workers or quotas did not start.
             StoppedError: a signal stopped the run.
         """
+        self.folder.path.mkdir(parents=True, exist_ok=True)
         self._plan.write(self.folder.plan)
-        quotas = self._quotas()
-        try:
-            with self._listening():
+        with self._listening():  # also while ending, so that an impatient Ctrl-C leaves nothing behind
+            quotas = self._quotas()
+            try:
                 children = self._start(quotas)
                 self._watch(children)
                 self._part(children.get("server"))
-        finally:
-            end_members(self._id)
-            if quotas is not None:
-                quotas.remove()
+            finally:
+                end_members(self._id)
+                if quotas is not None:
+                    quotas.remove()
         return [*self._events, *self._told_by_server()]
 
     def _quotas(self) -> Quotas | None:
@@ -110,7 +112,8 @@ class Supervisor:
         command = [
             sys.executable, "-m", "paceline", "serve",
             f"--groups={len(self._plan.jobs)}", f"--global-batch={self._plan.global_batch}",
-            f"--port={self._port}", f"--timeout={self._plan.timeout_seconds}", f"--ready-file={ready}",
+            f"--rule={self._plan.rule}", f"--timeout={self._plan.timeout_seconds}",
+            f"--port={self._port}", f"--ready-file={ready}",
         ]  # fmt: skip
         environment = bootstrap.child_environment(self._id, self.folder.path, self._token)
         server = Child("server", command, environment, self.folder.logs, show=lambda line: None)
@@ -144,9 +147,11 @@ class Supervisor:
 
     def _failed(self, child: Child, others: bool) -> None:
         error = failures.explain(self.folder, child.name.removeprefix("job-"), child.code or 0, child.errors)
+        job = [plan.name for plan in self._plan.jobs].index(child.name.removeprefix("job-"))
         training = self.folder.progress.exists()  # all groups had joined; before that the others would wait for it
         if not (self._wants_server and others and training and failures.killed(child.errors)):
             raise error
+        failures.forget(self.folder.errors, job)
         self._show(f"{error} The other groups go on; its open samples return to the ledger.")
         self._events.append(Event(at=time.time() - self._started, kind="fault", what=str(error)))
 
@@ -176,7 +181,7 @@ class Supervisor:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """Collect SIGINT and SIGTERM instead of dying of them; the watch loop acts on them."""
+        """Collect stop signals instead of dying of them; the watch loop acts on them."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -184,7 +189,7 @@ class Supervisor:
         def note(number: int, frame: FrameType | None) -> None:
             self._signals.append(number)
 
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        before = {number: signal.signal(number, note) for number in STOP_SIGNALS}
         try:
             yield
         finally:

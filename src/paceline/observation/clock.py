@@ -8,7 +8,6 @@ from collections.abc import Callable
 Clock = Callable[[], float]
 
 monotonic: Clock = time.monotonic
-thread_cpu: Clock = time.thread_time
 
 
 def wall_origin() -> float:

@@ -36,6 +36,12 @@ class Recorder:
         """A moment; ``values`` must be JSON."""
         self._write([f"@{kind}", self.clock(), values])
 
+    def flush(self) -> None:
+        """Make what was written so far outlive this process."""
+        if self._file is not None:
+            self._file.flush()
+            self._flushed = self.clock()
+
     def close(self, complete: bool) -> None:
         """Close the file; ``complete`` says that the worker reached its end."""
         if self._file is None:
@@ -50,5 +56,4 @@ class Recorder:
             return
         self._file.write(json.dumps(line) + "\n")
         if self.clock() - self._flushed > FLUSH_SECONDS:
-            self._file.flush()
-            self._flushed = self.clock()
+            self.flush()

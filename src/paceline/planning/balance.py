@@ -1,4 +1,4 @@
-"""Whole-sample splits of a batch, and local steps in proportion to speed (algorithms 3.2 and 3.5)."""
+"""Whole-sample splits of a batch, and local steps in proportion to speed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Callable, Sequence
 
 from paceline.errors import ConfigError
+from paceline.ops import Range
 
 Seconds = Callable[[int], float]  # of one update with that many samples; never falls
 
@@ -14,7 +15,7 @@ def split(batch: int, seconds: Sequence[Seconds]) -> list[int]:
     """Shares that add up to ``batch`` and minimise the slowest worker's time.
 
     Each sample in turn goes to whoever would be done with it first; on a tie the lower index gets it. That is optimal
-    for any times that never fall, so for fixed costs and the steps of accumulation too (algorithms 3.2 and 3.4).
+    for any times that never fall, so for fixed costs and the steps of accumulation too.
 
     Args:
         batch: samples to share out.
@@ -49,8 +50,7 @@ def even(batch: int, workers: int) -> list[int]:
             expected="at least one sample for each worker",
             remedy=f"Raise the global batch to {workers} or more, or start at most {max(batch, 1)} workers.",
         )
-    base, over = divmod(batch, workers)
-    return [base + (i < over) for i in range(workers)]
+    return [len(part) for part in Range(0, batch).cut([1] * workers)]
 
 
 def local_steps(speeds: Sequence[float], most: int = 8) -> list[int]:

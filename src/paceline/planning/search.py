@@ -26,17 +26,11 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
         price: predicts the samples/s of a plan.
 
     Raises:
-        ConfigError: no such strategy, it does not fit these devices, or a device is left without samples.
+        ConfigError: no such strategy, or a device is left without samples.
     """
-    chosen = base.get(strategy)
-    reason = chosen.fits(profile)
-    if reason is not None:
-        raise ConfigError(
-            f"strategy '{strategy}' does not fit: {reason.rstrip('.')}", remedy="Choose another strategy."
-        )
-    devices = _devices(profile, chosen.layout)
-    workers = _shared(profile.global_batch, [_worker(device) for device in devices], chosen.layout)
-    jobs = _jobs(workers, chosen.layout)
+    layout = base.get(strategy).layout
+    workers = _shared(profile.global_batch, [_worker(device) for device in _devices(profile, layout)], layout)
+    jobs = _jobs(workers, layout)
     made = Plan(
         strategy=strategy,
         cluster=profile.cluster,
@@ -44,7 +38,7 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
         global_batch=profile.global_batch,
         jobs=jobs,
         limit_samples_per_second=profile.limit,
-        reason=_reason(profile, chosen.layout, jobs),
+        reason=_reason(profile, layout, jobs),
     )
     return made if price is None else made.model_copy(update={"predicted_samples_per_second": price(made)})
 

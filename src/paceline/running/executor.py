@@ -16,8 +16,9 @@ import torch.distributed as dist
 from paceline.observation.recorder import Recorder
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
 from paceline.running.flat import FlatState
-from paceline.running.sources import LocalLedger, ServerSource
+from paceline.running.sources import ServerSource
 from paceline.running.window import UpdateCounter
+from paceline.server.ledger import Replica
 
 
 class Executor:
@@ -32,7 +33,7 @@ class Executor:
     """
 
     def __init__(
-        self, program: Program, batch: int, source: LocalLedger | ServerSource, recorder: Recorder, distributed: bool
+        self, program: Program, batch: int, source: Replica | ServerSource, recorder: Recorder, distributed: bool
     ) -> None:
         self._program, self._batch, self._source = program, batch, source
         self._recorder, self._distributed = recorder, distributed
@@ -45,7 +46,6 @@ class Executor:
         self._state: FlatState | None = None
         self._pulled = self._scratch = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
-        self.observe: Callable[[Operation], None] = lambda operation: None
         self._runs: dict[type[Any], Callable[[Any], Range | None]] = {
             Lease: self._lease,
             Update: self._update,
@@ -90,7 +90,6 @@ class Executor:
             self._next = self._program.send(None)
         while not (self._over and isinstance(self._next, Lease)):
             operation = self._next
-            self.observe(operation)
             if isinstance(operation, Compute):
                 self._parts.append(operation.part)
                 self._resting = True
@@ -109,7 +108,7 @@ class Executor:
 
     def _update(self, update: Update) -> None:
         self._unpulled += update.samples
-        if isinstance(self._source, LocalLedger):
+        if isinstance(self._source, Replica):
             self._settle()
         for counter in self.counters:
             counter.advance(self.samples_seen)
@@ -154,6 +153,7 @@ class Executor:
             if part:
                 self._recorder.mark("done", epoch=self._epoch, start=part.start, stop=part.stop)
         self._parts = []
+        self._recorder.flush()  # what counts must not be lost with this process
 
     def _models(self) -> tuple[FlatState, ServerSource]:
         if self._state is None or not isinstance(self._source, ServerSource):

@@ -11,6 +11,7 @@ import torch
 from paceline.errors import ConfigError
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
+from paceline.ops import Range
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.strategies.base import Layout, Member, get
 
@@ -81,16 +82,16 @@ def _default_plan(launch: Launch, global_batch: int) -> Plan:
             f"global_batch is {global_batch} for {launch.world_size} workers", expected="a sample for each at least",
             remedy="Raise global_batch or start fewer workers.",
         )  # fmt: skip
-    base, more = divmod(global_batch, launch.world_size)
+    shares = [len(part) for part in Range(0, global_batch).cut([1] * launch.world_size)]
     cuda = torch.cuda.is_available()
     workers = [
         WorkerPlan(
             group="here",
             device=f"cuda:{launch.local_rank if rank == launch.rank else 0}" if cuda else "cpu",
             threads=max(1, (os.cpu_count() or 1) // launch.world_size),
-            share=base + (rank < more),
+            share=share,
         )
-        for rank in range(launch.world_size)
+        for rank, share in enumerate(shares)
     ]
     return Plan(
         strategy="allreduce_even" if launch.distributed else "alone",

@@ -113,7 +113,7 @@ class Run:
         """Gradients of ``loss``, a mean over the samples of the batch that the loader gave last.
 
         The loss is weighed by samples before backward, never the gradient after it, and summed over the workers that
-        reduce together, so the update is that of one device on the whole batch (algorithms 3.1).
+        reduce together, so the update is that of one device on the whole batch.
 
         Raises:
             ConfigError: outside ``run.loader``.
@@ -121,6 +121,7 @@ class Run:
         if not self._window.open:
             raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
         (loss * (self._window.samples / self._window.total)).backward()  # type: ignore[no-untyped-call]
+        self._window.differentiated()
         if self._window.last:
             self._watch.communicated()
 
@@ -185,8 +186,9 @@ class Run:
     def begin_batch(self, part: Range, compute: Compute) -> None:
         """The loop gets the micro-batch ``part`` of ``compute``."""
         samples = len(part) if compute.part else 0
+        first = part.start == compute.part.start or not compute.part
         last = part.stop == compute.part.stop or not compute.part
-        self._window.begin(samples, compute.total, last)
+        self._window.begin(samples, compute.total, first, last)
         for model in self._worker.wrapped:
             model.require_backward_grad_sync = last
         self._watch.computing(samples)

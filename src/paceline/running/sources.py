@@ -1,4 +1,4 @@
-"""Where a worker's leases and weights come from: its own replica of the ledger, or the server."""
+"""Where the workers of a group find the server's leases and weights."""
 
 from __future__ import annotations
 
@@ -11,27 +11,8 @@ from paceline import tables
 from paceline.errors import LinkError
 from paceline.ops import Range
 from paceline.server.client import Client
-from paceline.server.ledger import Ledger
 from paceline.transports import TABLE
 from paceline.transports.base import Transport
-
-JOB = "job"  # the only holder in a replicated ledger
-
-
-class LocalLedger:
-    """Every worker of the job holds the same ledger and asks it the same questions, so no message is needed."""
-
-    def __init__(self) -> None:
-        self._ledger = Ledger()
-        self.samples = 0
-
-    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
-        """The next range of the epoch; the one before it counts as trained."""
-        settled = self._ledger.settle(JOB)
-        self.samples += len(settled) if settled else 0
-        self._ledger.open(epoch, size)
-        granted = self._ledger.take(JOB, want, batch, epoch)
-        return granted if granted is not None else Range(size, size)
 
 
 class ServerSource:

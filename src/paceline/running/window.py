@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import wraps
 from types import MethodType
 from typing import Any
@@ -18,36 +17,58 @@ class Window:
         self.open = False
         self.samples = 0
         self.total = 1
-        self.last = True
+        self.first = self.last = True
+        self.update = 0
+        self.accumulating = False
 
-    def begin(self, samples: int, total: int, last: bool) -> None:
+    def begin(self, samples: int, total: int, first: bool, last: bool) -> None:
         """A micro-batch of ``samples`` of the update's ``total`` over all peers; ``last`` completes the update."""
-        self.open, self.samples, self.total, self.last = True, samples, total, last
+        self.open, self.samples, self.total, self.first, self.last = True, samples, total, first, last
+        if first:
+            self.update += 1
+            self.accumulating = False
+
+    def differentiated(self) -> None:
+        """A backward of this update is through; in an update of several micro-batches its gradient must be kept."""
+        self.accumulating = not (self.first and self.last)
 
     def end(self) -> None:
         """The loop is between updates."""
-        self.open, self.last = False, True
+        self.open = self.accumulating = False
+        self.first = self.last = True
 
 
 def step_in(optimizer: Optimizer, window: Window) -> None:
-    """Make ``step`` and ``zero_grad`` of this optimizer do nothing but in the last micro-batch of an update.
+    """Make ``step`` of this optimizer act in the last micro-batch of an update only, and ``zero_grad`` never on a
+    gradient that is still being accumulated, whether the loop calls it before ``backward`` or after ``step``.
 
-    The object stays the user's own, so schedulers and scalers that hold it keep working, made before or after.
+    The object stays the user's own, so schedulers that hold it keep working, made before or after.
     """
-    for name in ("step", "zero_grad"):
-        act = getattr(optimizer, name)
+    step, zero_grad = optimizer.step, optimizer.zero_grad
+    stepped = 0  # the update this optimizer stepped in last
 
-        @wraps(act)
-        def gated(self: Optimizer, *args: Any, _act: Callable[..., Any] = act, **kwargs: Any) -> Any:
-            return _act(*args, **kwargs) if window.last else None
+    @wraps(step)
+    def gated_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        nonlocal stepped
+        if not window.last:
+            return None
+        stepped = window.update
+        return step(*args, **kwargs)
 
+    @wraps(zero_grad)
+    def gated_zero_grad(self: Optimizer, *args: Any, **kwargs: Any) -> None:
+        if not window.accumulating or stepped == window.update:
+            zero_grad(*args, **kwargs)
+
+    for name, gated in (("step", gated_step), ("zero_grad", gated_zero_grad)):
         setattr(optimizer, name, MethodType(gated, optimizer))
 
 
 class UpdateCounter:
-    """Moves one scheduler by global updates: samples seen by the whole cluster over the global batch.
+    """Moves one scheduler by global updates: samples seen by the whole cluster over the global batch, rounded up.
 
-    The user's own calls of ``scheduler.step()`` do nothing from here on, so a loop written for one device stays right.
+    The user's own calls of ``scheduler.step()`` do nothing from here on. A scheduler that counts epochs is not handed
+    over; it stays right as it is.
     """
 
     def __init__(self, scheduler: LRScheduler, global_batch: int) -> None:

@@ -7,8 +7,8 @@ import contextlib
 import datetime
 import io
 import json
+import socket
 import sys
-import time
 from types import TracebackType
 
 import torch
@@ -17,16 +17,18 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.emulation import cgroups
-from paceline.errors import LinkError
+from paceline.errors import LaunchError, LinkError
 from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
+from paceline.launchers.folder import RunFolder
 from paceline.observation.recorder import Recorder
 from paceline.running.executor import Executor
 from paceline.running.flat import FlatState
 from paceline.running.membership import Place, take_place
-from paceline.running.sources import LocalLedger, ServerSource, join
+from paceline.running.sources import ServerSource, join
 from paceline.running.window import UpdateCounter
 from paceline.server.client import Client
+from paceline.server.ledger import Replica
 from paceline.strategies.base import get
 
 
@@ -35,19 +37,21 @@ class Worker:
 
     def __init__(self, launch: Launch, global_batch: int) -> None:
         self._launch = launch
+        self._where = f"rank {launch.rank} of job {launch.job} on {socket.gethostname()}"
+        self._failed = False
+        self._watch_for_errors()
         self.place = take_place(launch, global_batch)
+        self._where = str(self.place)
         self.distributed = launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
         self.wrapped: list[DistributedDataParallel] = []
-        self._failed = False
-        self._watch_for_errors()
         if launch.launcher is not None:
             orphans.end_with(launch.launcher)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(line_buffering=True)  # whole lines at once: workers share one pipe
         if launch.quotas is not None:
             cgroups.enter(launch.quotas / f"w{self.place.rank}")
-        self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else LocalLedger()
+        self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else Replica()
         self.recorder = self._recorder()
         program = get(self.place.plan.strategy).program(self.place.member)
         self.executor = Executor(program, self.place.member.batch, self._source, self.recorder, self.distributed)
@@ -100,8 +104,9 @@ class Worker:
 
         def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self._failed = True
-            if self.place.folder is not None:
-                failures.write_down(self.place.folder.errors, self.place.rank, error, str(self.place), time.time())
+            launch = self._launch
+            if launch.folder is not None:
+                failures.write_down(RunFolder(launch.folder).errors, (launch.job, launch.rank), error, self._where)
             before(kind, error, trace)
 
         sys.excepthook = note
@@ -121,8 +126,18 @@ def _prepare(place: Place, distributed: bool) -> None:
     torch.set_num_threads(place.worker.threads)
     cuda = place.device.type == "cuda"
     if cuda:
-        torch.cuda.set_device(place.device)
+        try:
+            torch.cuda.set_device(place.device)
+        except (RuntimeError, AssertionError) as error:
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise LaunchError(
+                f"{place.device} cannot be used: {reason}",
+                where=str(place),
+                remedy="See `python -m torch.utils.collect_env`.",
+            ) from error
     if distributed:
         limit = datetime.timedelta(seconds=place.plan.timeout_seconds)
-        backend = "cpu:gloo,cuda:nccl" if cuda and dist.is_nccl_available() else "gloo"
+        devices = {worker.device for worker in place.job.workers}
+        alike = cuda and "cpu" not in devices and len(devices) == len(place.job.workers)
+        backend = "cpu:gloo,cuda:nccl" if alike and dist.is_nccl_available() else "gloo"
         dist.init_process_group(backend, timeout=limit)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
-from torch.optim.lr_scheduler import LRScheduler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from paceline.errors import ConfigError
 from paceline.observation.clock import Clock
@@ -21,7 +21,7 @@ class BucketClock:
     """Sums each gradient bucket over the job's workers, and notes when this worker handed over its last one.
 
     What comes after that moment inside ``backward`` is communication that computing does not hide. The sum needs no
-    division: each loss already weighs its samples (algorithms 3.1).
+    division: each loss already weighs its samples.
 
     Args:
         clock: seconds.
@@ -80,6 +80,12 @@ def sort_out(things: Sequence[Any]) -> tuple[list[nn.Module], list[Optimizer], l
                 f"run.setup was given a {type(thing).__name__}", expected="models, optimizers and schedulers",
                 remedy="Pass data to run.loader, and leave anything else out.",
             )  # fmt: skip
+    for scheduler in schedulers:
+        if isinstance(scheduler, ReduceLROnPlateau):
+            raise ConfigError(
+                "run.setup was given a ReduceLROnPlateau, which follows a metric and not updates",
+                remedy="Leave it out of run.setup and step it yourself.",
+            )
     if not models:
         raise ConfigError("run.setup was given no model", remedy="Call run.setup(model, optimizer).")
     return models, optimizers, schedulers

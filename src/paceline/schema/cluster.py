@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from paceline.schema.record import Record
 
 Emulation = Literal["none", "pacing", "cgroups"]
+Device = Annotated[str, Field(pattern=r"^(cpu|cuda:[0-9]+)$")]
 
 
 class GroupSpec(Record):
@@ -20,7 +21,7 @@ class GroupSpec(Record):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
-    devices: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[str], Field(min_length=1)] = 1
+    devices: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Device], Field(min_length=1)] = 1
     speed: Annotated[float, Field(gt=0, le=1)] | None = None
     micro_batch: Annotated[int, Field(ge=1)] | None = None
 
@@ -38,6 +39,10 @@ class Cluster(Record):
         names = [group.name for group in self.groups]
         if len(set(names)) < len(names):
             raise ValueError(f"two groups share a name in {names}; give each its own")
+        cards = [device for group in self.groups if isinstance(group.devices, list) for device in group.devices]
+        twice = sorted({card for card in cards if card != "cpu" and cards.count(card) > 1})
+        if twice:
+            raise ValueError(f"{twice} stand in the cluster twice; name each device once")
         for group in self.groups:
             named = f"group '{group.name}'"
             if self.emulation == "none" and group.speed is not None:

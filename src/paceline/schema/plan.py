@@ -42,7 +42,8 @@ class JobPlan(Record):
 
 
 class Plan(Record):
-    """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan."""
+    """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan. ``rule``: what a server
+    does with a push."""
 
     version: Literal[1] = 1
     strategy: str
@@ -53,6 +54,7 @@ class Plan(Record):
     limit_samples_per_second: float | None = None
     predicted_samples_per_second: float | None = None
     reason: str = ""
+    rule: str = "merge"
     probe_seconds: float | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
 

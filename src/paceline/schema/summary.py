@@ -40,7 +40,7 @@ class EpochSummary(Record):
 
 
 class Event(Record):
-    """A join, a leave or a fault. ``at``: seconds from the start of training."""
+    """A join, a leave or a fault. ``at``: seconds from the launch of the run."""
 
     at: float
     kind: str

@@ -20,7 +20,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something that happened at one moment: ``log``, ``epoch``, ``done``, ``staleness``, ``event``, ``measure``."""
+    """Something that happened at one moment.
+
+    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``.
+    """
 
     kind: str
     at: float

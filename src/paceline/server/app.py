@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import json
 import socket
 import threading
 from collections.abc import Callable
@@ -20,8 +19,6 @@ from paceline.errors import PacelineError
 from paceline.server.messages import Channel
 from paceline.server.program import ParameterServer
 
-MOST_BODY = 4096  # bytes of a join request
-
 
 def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel], link_port: int) -> Starlette:
     """The HTTP service of one server.
@@ -32,8 +29,7 @@ def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel]
 
     async def join(request: Request) -> Response:
         try:
-            body = await request.body()
-            wanted = json.loads(body[:MOST_BODY])
+            wanted = await request.json()
             group, size = str(wanted["group"]), int(wanted["size"])
         except (ValueError, KeyError, TypeError):
             return JSONResponse({"error": 'expected {"group": name, "size": values}'}, status_code=400)

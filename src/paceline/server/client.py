@@ -11,7 +11,7 @@ from paceline.server.messages import Channel, Verb, recv_answer, send_header
 class Client:
     """Speaks the messages of ``server.messages`` over one link. Remembers the version it pulled last.
 
-    Every method raises LinkError if the server is gone, silent, or refuses.
+    Every method raises LinkError if the server is gone or silent, and ConfigError if it refuses.
     """
 
     def __init__(self, channel: Channel) -> None:

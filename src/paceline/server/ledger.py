@@ -11,6 +11,8 @@ from __future__ import annotations
 from paceline.errors import ConfigError
 from paceline.ops import Range
 
+HOLDER = "all"  # the only one in a replica
+
 
 class Ledger:
     """Hands out each position of each epoch once. Not thread-safe; the caller holds a lock.
@@ -64,8 +66,7 @@ class Ledger:
             group: who asks.
             want: the most samples it would take.
             batch: samples of its update.
-            epoch: the one the group is in, which may be over while another group has begun the next; without it, the
-                running one.
+            epoch: the one the group is in, which may be over while another group has begun the next.
 
         Returns:
             The range; an empty one if the epoch is over; ``None`` if all that is left is leased to other groups,
@@ -109,3 +110,20 @@ class Ledger:
         if lease is not None:
             self._free.insert(0, lease)
         return lease
+
+
+class Replica:
+    """A ledger for strategies without a server: every worker holds the same one and asks it the same questions, so no
+    message is needed."""
+
+    def __init__(self) -> None:
+        self._ledger = Ledger()
+        self.samples = 0
+
+    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
+        """The next range of the epoch; the one before it counts as trained."""
+        settled = self._ledger.settle(HOLDER)
+        self.samples += len(settled) if settled else 0
+        self._ledger.open(epoch, size)
+        granted = self._ledger.take(HOLDER, want, batch, epoch)
+        return granted if granted is not None else Range(size, size)

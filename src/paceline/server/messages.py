@@ -1,6 +1,6 @@
 """What crosses a link: a header of eight int64 each way, then at most one tensor whose size the header gives.
 
-request  [verb, five numbers]                    payload
+request  [verb, seven numbers]                    payload
 LEASE    epoch, size, want, batch
 INITIAL  count                                   float32[count], the first group's weights
 PUSH     pulled version, samples, steps, count   float32[count], the delta
@@ -8,7 +8,7 @@ PULL     count
 REDUCE   count                                   float64[count], to be summed over the groups
 LEAVE
 
-answer   [status, five numbers]                  payload
+answer   [status, seven numbers]                  payload
 LEASE    start, stop, samples
 PUSH     none: the next PULL waits for it anyway
 PULL     version, samples, last push's staleness  float32[count], the weights
@@ -24,7 +24,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from paceline.errors import LinkError
+from paceline.errors import ConfigError
 
 HEADER = 8
 OK, REFUSED = 0, 1
@@ -75,11 +75,11 @@ def recv_answer(channel: Channel) -> list[int]:
     """The seven numbers of an answer.
 
     Raises:
-        LinkError: the server refused; carries its sentence.
+        ConfigError: the server refused; carries its sentence.
     """
     status, *numbers = recv_header(channel)
     if status != OK:
         text = torch.empty(numbers[0], dtype=torch.uint8)
         channel.recv(text)
-        raise LinkError(f"the server refused: {bytes(text.tolist()).decode().rstrip('.')}")
+        raise ConfigError(f"the server refused: {bytes(text.tolist()).decode().rstrip('.')}")
     return numbers

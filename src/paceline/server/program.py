@@ -7,6 +7,7 @@ thread of group b   header -> ...
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -70,9 +71,10 @@ class ParameterServer:
         """Answer ``group`` until it leaves or is gone. One thread a group."""
         try:
             self._converse(group, channel)
-            self._drop(group, "leave")
-        except LinkError:
-            self._drop(group, "lost")
+            self._drop(group, "leave", "")
+        except Exception as error:  # whatever ended it, the group's samples go back and the others go on
+            print(f"group {group}: {error}", file=sys.stderr, flush=True)
+            self._drop(group, "lost", str(error))
         finally:
             channel.close()
 
@@ -89,7 +91,7 @@ class ParameterServer:
 
     def gave_up(self, group: str) -> None:
         """A group joined but never opened its link."""
-        self._drop(group, "lost")
+        self._drop(group, "lost", "it never opened its link")
 
     def status(self) -> dict[str, Any]:
         """Membership, version, samples, the ledger and the events so far, as JSON values."""
@@ -182,11 +184,12 @@ class ParameterServer:
             self._round += 1
             self._changed.notify_all()
 
-    def _drop(self, group: str, kind: str) -> None:
+    def _drop(self, group: str, kind: str, why: str) -> None:
         with self._changed:
             returned = self._ledger.release(group)
             del self._alive[group]
-            self._note(kind, f"{group}: {len(returned)} samples returned" if returned else group)
+            back = f"{len(returned)} samples returned" if returned else ""
+            self._note(kind, ": ".join(filter(None, (group, why, back))))
             self._close_round()
             self._changed.notify_all()
 

@@ -17,12 +17,11 @@ from paceline.cost.network import Wire
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
 from paceline.schema.plan import JobPlan, Plan
 from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
-from paceline.server.ledger import Ledger
+from paceline.server.ledger import Replica
 from paceline.simulating.resources import Gate, Server, Steps, members
 from paceline.strategies import base
 from paceline.strategies.base import Member
 
-JOB = "job"  # the only holder in a replicated ledger
 FREE_WIRE = Wire(bytes_per_second=float("inf"), latency=0.0)
 
 
@@ -111,7 +110,7 @@ class _Worker:
         self._simulation, self._clock = simulation, simulation.clock
         self._job, self._gate, self._member = job.name, gate, member
         self._program = simulation.strategy.program(member)
-        self._ledger, self._leases = Ledger(), 0
+        self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True
         self._started: float | None = None
         self._updates, self._pulled = 0, 0
@@ -169,11 +168,8 @@ class _Worker:
         return granted
 
     def _own_ledger(self, want: int) -> Steps:
-        """Every worker of the job holds the same ledger and asks it the same questions."""
         yield from ()
-        self._ledger.settle(JOB)
-        self._ledger.open(self._epoch, self._simulation.epoch_samples)
-        return self._ledger.take(JOB, want, self._member.batch, self._epoch)
+        return self._ledger.lease(self._epoch, self._simulation.epoch_samples, want, self._member.batch)
 
     def _server_ledger(self, want: int) -> Steps:
         number, size = self._leases, self._simulation.epoch_samples

@@ -5,7 +5,7 @@ from paceline.strategies.base import Layout, Member, Strategy
 
 
 class AllReduce(Strategy):
-    """Shares in proportion to speed; the loss of each share weighs its samples (algorithms 3.1)."""
+    """Shares in proportion to speed; the loss of each share weighs its samples."""
 
     about = "exact synchronous updates, shares in proportion to speed"
     layout = Layout(shares="speed")

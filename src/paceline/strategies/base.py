@@ -8,7 +8,6 @@ from typing import ClassVar, Literal
 
 from paceline import tables
 from paceline.ops import Program, Range
-from paceline.schema.profile import Profile
 from paceline.strategies import TABLE
 
 
@@ -61,10 +60,6 @@ class Strategy(ABC):
 
     about: ClassVar[str]
     layout: ClassVar[Layout]
-
-    def fits(self, profile: Profile) -> str | None:
-        """``None`` if the strategy can run on these devices, else the reason why not, as a sentence."""
-        return None
 
     @abstractmethod
     def program(self, me: Member) -> Program:

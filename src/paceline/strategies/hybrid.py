@@ -1,7 +1,7 @@
 """All-reduce inside each group, an asynchronous parameter server between groups (Kim et al., FAS*W 2019).
 
 Groups take local steps in proportion to their speed and push the weighted delta of those steps; the server's ``merge``
-rule weighs it by samples, so each sample counts the same whoever trained it (algorithms 1 and 3.8).
+rule weighs it by samples, so each sample counts the same whoever trained it.
 
     group   Lease  [Compute Update] x local steps   Push  Pull   Broadcast   Lease ...
     server  range of the epoch's order              w += weight * delta; version += 1

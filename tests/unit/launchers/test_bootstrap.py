@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def test_a_child_reads_what_its_launcher_wrote(tmp_path: Path) -> None:
     given = bootstrap.child_environment("id", tmp_path, "secret", job=3, quotas=tmp_path / "q")
     launch = bootstrap.read({**given, "RANK": "0", "WORLD_SIZE": "1"})
     assert (launch.folder, launch.token, launch.job, launch.quotas) == (tmp_path, "secret", 3, tmp_path / "q")
+    assert launch.launcher == os.getpid()
+
+
+@pytest.mark.parametrize("text", ["", "12@another-host", "x@y", "12"])
+def test_a_launcher_on_another_host_is_not_watched(text: str) -> None:
+    assert bootstrap.read({bootstrap.LAUNCHER: text}).launcher is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, LinkError
 from paceline.launchers import failures
 from paceline.launchers.folder import RunFolder
 
@@ -39,22 +39,33 @@ def log(tmp_path: Path, text: str) -> Path:
 
 
 def test_the_root_cause_is_the_first_error_that_is_no_echo(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, 0, RuntimeError("[gloo/pair.cc] Connection closed by peer"), "rank 0", at=1.0)
-    failures.write_down(folder.errors, 1, ValueError("no such label"), "rank 1 on box (cpu)", at=2.0)
-    failures.write_down(folder.errors, 2, KeyError("later"), "rank 2", at=3.0)
+    failures.write_down(folder.errors, (0, 0), RuntimeError("[gloo/pair.cc] Connection closed by peer"), "rank 0")
+    failures.write_down(folder.errors, (0, 1), ValueError("no such label"), "rank 1 on box (cpu)")
+    failures.write_down(folder.errors, (0, 2), KeyError("later"), "rank 2")
     error = failures.explain(folder, "all", 1, log(tmp_path, ""))
     assert "rank 1 on box (cpu)" in str(error)
     assert "ValueError: no such label" in str(error)
     assert error.exit_code == 5
 
 
+def test_a_death_that_was_accepted_explains_nothing_later(folder: RunFolder, tmp_path: Path) -> None:
+    failures.write_down(folder.errors, (1, 0), ValueError("of the dead group"), "rank 1")
+    failures.forget(folder.errors, job=1)
+    assert "dead group" not in str(failures.explain(folder, "all", 1, log(tmp_path, "")))
+
+
+def test_a_lost_link_keeps_its_exit_code(folder: RunFolder, tmp_path: Path) -> None:
+    failures.write_down(folder.errors, (0, 0), LinkError("the peer is gone"), "rank 0")
+    assert failures.explain(folder, "all", 1, log(tmp_path, "")).exit_code == 4
+
+
 def test_an_error_of_ours_keeps_its_exit_code(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, 0, ConfigError("the recipe is wrong"), "rank 0", at=1.0)
+    failures.write_down(folder.errors, (0, 0), ConfigError("the recipe is wrong"), "rank 0")
     assert failures.explain(folder, "all", 1, log(tmp_path, "")).exit_code == 2
 
 
 def test_a_killed_worker_is_named_with_its_signal(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, 0, RuntimeError("Connection closed by peer"), "rank 0", at=1.0)
+    failures.write_down(folder.errors, (0, 0), RuntimeError("Connection closed by peer"), "rank 0")
     error = failures.explain(folder, "all", 1, log(tmp_path, TORCHRUN))
     assert "rank 1 of job 'all' was killed by SIGKILL" in str(error)
 

@@ -8,7 +8,6 @@ from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.plan import Plan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.strategies import TABLE
-from paceline.strategies.allreduce import AllReduce
 
 
 def profile(speeds: dict[str, list[float]], batch: int) -> Profile:
@@ -96,12 +95,6 @@ def test_too_small_a_batch_for_equal_shares_is_refused():
 def test_an_unknown_strategy_is_refused_with_the_nearest_name():
     with pytest.raises(ConfigError, match="hybrid"):
         plan(profile(MIXED, 128), "hybird")
-
-
-def test_a_strategy_that_does_not_fit_says_why(monkeypatch):
-    monkeypatch.setattr(AllReduce, "fits", lambda self, profile: "it needs like devices.")
-    with pytest.raises(ConfigError, match="'allreduce' does not fit: it needs like devices"):
-        plan(profile(MIXED, 128), "allreduce")
 
 
 def cluster(*groups: GroupSpec, emulation: str = "none") -> Cluster:

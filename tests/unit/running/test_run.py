@@ -62,7 +62,14 @@ def test_save_writes_plain_names_and_replaces_the_old_one(run: Run, tmp_path: Pa
         run.save(tmp_path / "last")
     saved = load_file(tmp_path / "last" / "model.safetensors")
     assert torch.equal(saved["weight"], model.weight)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["last"]
+    assert sorted(path.name for path in (tmp_path / "last").iterdir()) == ["model.safetensors", "state.json"]
+
+
+def test_save_leaves_other_files_of_the_folder_alone(run: Run, tmp_path: Path) -> None:
+    set_up(run)
+    (tmp_path / "thesis.tex").write_text("years")
+    run.save(tmp_path)
+    assert (tmp_path / "thesis.tex").read_text() == "years"
 
 
 def test_models_optimizers_and_schedulers_come_back_in_order(run: Run) -> None:
@@ -87,6 +94,10 @@ def test_a_float_of_each_kind_of_batch_reaches_the_loop(run: Run) -> None:
     assert len(batch["name"]) == 4
 
 
+def plateau() -> torch.optim.lr_scheduler.ReduceLROnPlateau:
+    return torch.optim.lr_scheduler.ReduceLROnPlateau(torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1))
+
+
 class Endless(IterableDataset):
     def __iter__(self) -> Iterator[int]:
         return iter(range(3))
@@ -98,6 +109,7 @@ class Endless(IterableDataset):
         (lambda run: list(run.loader(data())), "before run.setup"),
         (lambda run: run.setup(), "no model"),
         (lambda run: run.setup(nn.Linear(1, 1), "adam"), "given a str"),
+        (lambda run: run.setup(nn.Linear(1, 1), plateau()), "follows a metric"),
         (lambda run: (set_up(run), set_up(run)), "twice"),
         (lambda run: run.backward(torch.ones(1)), "outside run.loader"),
         (lambda run: (set_up(run), list(run.loader(Endless()))), "has no length"),

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import warnings
 
+import pytest
 import torch
 from torch import nn
 
@@ -14,22 +15,39 @@ def ready() -> tuple[nn.Linear, torch.optim.SGD]:
     return model, torch.optim.SGD(model.parameters(), lr=1.0)
 
 
-def test_step_and_zero_grad_act_on_the_last_micro_batch_only() -> None:
+@pytest.mark.parametrize("zero_first", [False, True])
+def test_micro_batches_add_up_to_one_update_wherever_the_loop_zeroes(zero_first: bool) -> None:
     (model, optimizer), window = ready(), Window()
     step_in(optimizer, window)
-    for last in (False, True):
-        window.begin(samples=1, total=2, last=last)
-        model(torch.ones(1, 1)).sum().mul(0.25).backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        assert model.weight.item() == (1.0 if not last else 0.5)
+    for expected in (0.25, -0.5):
+        for number in range(3):
+            window.begin(samples=1, total=3, first=number == 0, last=number == 2)
+            if zero_first:
+                optimizer.zero_grad()
+            model(torch.ones(1, 1)).sum().mul(0.25).backward()
+            window.differentiated()
+            optimizer.step()
+            if not zero_first:
+                optimizer.zero_grad()
+        assert model.weight.item() == expected
+    assert zero_first or model.weight.grad is None
+
+
+def test_without_micro_batches_zero_grad_always_acts() -> None:
+    """A loop with two optimizers drops what one loss left in the other's gradients."""
+    (model, optimizer), window = ready(), Window()
+    step_in(optimizer, window)
+    window.begin(samples=3, total=3, first=True, last=True)
+    model(torch.ones(1, 1)).sum().backward()
+    window.differentiated()
+    optimizer.zero_grad()
     assert model.weight.grad is None
 
 
 def test_outside_the_loader_an_optimizer_acts_at_once() -> None:
     (model, optimizer), window = ready(), Window()
     step_in(optimizer, window)
-    window.begin(1, 2, last=False)
+    window.begin(1, 2, first=True, last=False)
     window.end()
     model(torch.ones(1, 1)).sum().backward()
     optimizer.step()

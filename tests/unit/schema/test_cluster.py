@@ -69,3 +69,9 @@ def test_a_cluster_has_at_least_one_group_and_a_known_version_and_emulation():
     for groups, keys in [([], {}), ([{"name": "a"}], {"version": 2}), ([{"name": "a"}], {"emulation": "netem"})]:
         with pytest.raises(ConfigError):
             cluster(*groups, **keys)
+
+
+@pytest.mark.parametrize("devices", [["cuda0"], ["gpu:1"], ["cuda:0", "cuda:x"], ["cuda:0", "cuda:0"]])
+def test_devices_that_cannot_be_are_refused(devices):
+    with pytest.raises(ConfigError):
+        Cluster.parse({"name": "lab", "groups": [{"name": "a", "devices": devices}]}, "lab.yaml")

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 
-from paceline.errors import LinkError
+from paceline.errors import ConfigError, LinkError
 from paceline.ops import Range
 from paceline.server.client import Client
 from paceline.server.messages import Verb, send_header
@@ -156,7 +156,7 @@ def test_a_model_of_another_size_is_refused(hall: Hall) -> None:
 def test_another_dataset_size_is_refused_with_a_sentence(hall: Hall) -> None:
     a, b = hall.join("a"), hall.join("b")
     a.lease(0, 8, want=4, batch=4)
-    with pytest.raises(LinkError, match="with 9 samples; expected 8"):
+    with pytest.raises(ConfigError, match="with 9 samples; expected 8"):
         b.lease(0, 9, want=4, batch=4)
     assert b.lease(0, 8, want=4, batch=4)[0] == Range(4, 8)
 

@@ -1,4 +1,4 @@
-"""Weighted delta: each sample counts the same, whoever trained it and however many steps it took (algorithms 1)."""
+"""Weighted delta: each sample counts the same, whoever trained it and however many steps it took."""
 
 from __future__ import annotations
 
