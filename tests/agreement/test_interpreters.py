@@ -29,8 +29,8 @@ class Spy:  # the program, and what it yields
         operation = self.program.send(answer)
         done.append(repr(operation))
         return operation
-done = [repr(run._executor._next)]
-run._executor._program = Spy(run._executor._program)
+done = [repr(run._worker.executor._next)]
+run._worker.executor._program = Spy(run._worker.executor._program)
 model, optimizer = run.setup(model, optimizer)
 for epoch in run.epochs({EPOCHS}):
     for (x,) in run.loader(data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 from torch.utils.data import Dataset, default_collate
 
 from paceline.errors import ConfigError
@@ -34,3 +35,15 @@ def fetch(dataset: Dataset[Any], indices: Sequence[int], collate: Collate = defa
     together = getattr(dataset, "__getitems__", None)
     samples = together(list(indices)) if together is not None else [dataset[index] for index in indices]
     return collate(samples)
+
+
+def to_device(batch: Any, device: torch.device) -> Any:
+    """Tensors of a (nested) batch on ``device``; anything else as it is."""
+    if hasattr(batch, "to"):
+        return batch.to(device, non_blocking=True)
+    if isinstance(batch, dict):
+        return {key: to_device(value, device) for key, value in batch.items()}
+    if isinstance(batch, (list, tuple)):
+        moved = [to_device(value, device) for value in batch]
+        return type(batch)(*moved) if hasattr(batch, "_fields") else type(batch)(moved)
+    return batch

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.emulation import cgroups
@@ -44,11 +44,13 @@ class Worker:
         self._where = str(self.place)
         self.distributed = launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
+        self.models: list[nn.Module] = []
         self.wrapped: list[DistributedDataParallel] = []
         if launch.launcher is not None:
             orphans.end_with(launch.launcher)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(line_buffering=True)  # whole lines at once: workers share one pipe
+            # Whole lines at once, also under PYTHONUNBUFFERED: workers share one pipe.
+            sys.stdout.reconfigure(line_buffering=True, write_through=False)
         if launch.quotas is not None:
             cgroups.enter(launch.quotas / f"w{self.place.rank}")
         self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else Replica()
@@ -58,8 +60,9 @@ class Worker:
         _prepare(self.place, self.distributed)
         atexit.register(self._close)
 
-    def attach(self, state: FlatState, counters: list[UpdateCounter]) -> None:
+    def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:
         """Hand the models over to the executor; with a server, join it and start from its weights."""
+        self.models, state = models, FlatState(models)
         self.recorder.mark("setup", bytes=4 * state.size)
         self.executor.attach(state, counters)
         if not isinstance(self._source, ServerSource):
