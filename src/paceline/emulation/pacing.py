@@ -1,8 +1,8 @@
 """Pacing: work of d CPU seconds takes d / speed seconds. Needs no root; communication is not slowed, as on a GPU.
 
-handed over        bucket               last bucket    backward ends
-|- computing - rest -|- computing - rest -|--- waited ---|- computing - rest -|
-                              each rest ends at handed over + waited + d / speed
+handed over                             last bucket    backward ends    next batch
+|- layer - rest - layer - rest - ... - layer - rest -|--- waited ---|- step - rest -|
+                each rest ends at handed over + waited + d / speed
 """
 
 from __future__ import annotations
@@ -26,23 +26,30 @@ class Pacer:
         cpu_clock: Callable[[], float] = time.thread_time,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._speed = speed
+        self.speed = speed
         self._clock, self._cpu_clock, self._rest = clock, cpu_clock, rest
-        self.begin()
+        self._computing = False
+        self._start = self._cpu_start = 0.0
 
     def begin(self) -> None:
         """Computing starts here; what the thread did before is not paced."""
+        self._computing = True
         self._start, self._cpu_start = self._clock(), self._cpu_clock()
 
     def waited(self, seconds: float) -> None:
         """So long the worker did not compute but waited for others."""
         self._start += seconds
 
+    def end(self) -> None:
+        """Computing ends here; what the thread does from now on is not paced."""
+        self.settle()
+        self._computing = False
+
     def settle(self) -> None:
         """Rest until a device of this speed would be done with what was computed since ``begin``."""
-        if self._speed is None:
+        if self.speed is None or not self._computing:
             return
-        due = self._start + (self._cpu_clock() - self._cpu_start) / self._speed
+        due = self._start + (self._cpu_clock() - self._cpu_start) / self.speed
         left = due - self._clock()
         if left > 0.0:
             self._rest(left)

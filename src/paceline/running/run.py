@@ -67,7 +67,7 @@ class Run:
             raise ConfigError("run.setup was called twice", remedy="Hand everything over in one call.")
         models, optimizers, schedulers = sort_out(things)
         for model in models:
-            model.to(self.device)
+            self._loop.watch.follow(model.to(self.device))
         for optimizer in optimizers:
             step_in(optimizer, self._window)
         counters = [UpdateCounter(scheduler, self.global_batch) for scheduler in schedulers]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
+from torch import nn
 
 from paceline.emulation.pacing import Pacer
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
-from paceline.running.wrapping import BucketClock
+from paceline.running.wrapping import BucketClock, pace
 
 
 class Stopwatch:
@@ -23,11 +24,16 @@ class Stopwatch:
         self._cuda = place.device.type == "cuda"
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
-        self.buckets = BucketClock(self._clock, pace=self._pacer.settle)
+        self.buckets = BucketClock(self._clock)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since = 0.0
         self._samples = 0
+
+    def follow(self, model: nn.Module) -> None:
+        """Pace the computing of ``model``, if this device is emulated by pacing."""
+        if self._pacer.speed is not None:
+            pace(model, self._pacer.settle)
 
     def in_epoch(self) -> None:
         """The first update of an epoch starts the training clock."""
@@ -52,7 +58,7 @@ class Stopwatch:
         """The loop came back for more."""
         if self._cuda:
             torch.cuda.synchronize()
-        self._pacer.settle()
+        self._pacer.end()
         self._recorder.span("compute", self._since, self._clock(), self._samples)
 
     def show(self, samples: int, total: int) -> None:

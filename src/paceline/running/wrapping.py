@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: DistributedDataParallel looks at the types of a hook's arguments.
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +17,10 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from paceline.errors import ConfigError
 from paceline.observation.clock import Clock
 
+# Torch renamed this argument of DistributedDataParallel, and warns of the old name where it knows the new one.
+_RENAMED = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
+_NO_BROADCAST: dict[str, Any] = {"forward_sync_buffers" if _RENAMED else "broadcast_buffers": False}
+
 
 class BucketClock:
     """Sums each gradient bucket over the job's workers, and notes when this worker handed over its last one.
@@ -25,17 +30,14 @@ class BucketClock:
 
     Args:
         clock: seconds.
-        pace: called before a bucket leaves, so that an emulated device hands it over as late as a real one would, and
-            the bucket travels while the rest of backward is computed.
     """
 
-    def __init__(self, clock: Clock, pace: Callable[[], None]) -> None:
-        self._clock, self._pace = clock, pace
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.last_at = 0.0
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """One bucket's sum, as DistributedDataParallel's hooks return it."""
-        self._pace()
         self.last_at = self._clock()
         work = dist.all_reduce(bucket.buffer(), async_op=True)
         return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
@@ -50,9 +52,24 @@ def wrap(model: nn.Module, buckets: BucketClock) -> DistributedDataParallel:
 
     Buffers are not broadcast at every forward; ``merge_buffers`` joins them once an epoch.
     """
-    wrapped = DistributedDataParallel(model, broadcast_buffers=False, gradient_as_bucket_view=True)
+    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True, **_NO_BROADCAST)
     wrapped.register_comm_hook(buckets, _hook)
     return wrapped
+
+
+def pace(model: nn.Module, settle: Callable[[], None]) -> None:
+    """Call ``settle`` after each layer of forward and each gradient of backward, before a bucket with it leaves.
+
+    So an emulated device rests all along its work, as a slow one is slow all along. With one rest at the end, devices
+    that start an update together would compute in one burst, and disturb one another on shared cores far more than
+    when each is measured alone; and a bucket would leave too early.
+    """
+    for module in model.modules():
+        if next(module.children(), None) is None:
+            module.register_forward_hook(lambda *_: settle())
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda _: settle())  # type: ignore[no-untyped-call]
 
 
 @torch.no_grad()

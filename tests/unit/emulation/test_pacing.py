@@ -44,6 +44,7 @@ def test_two_seconds_of_work_take_two_over_speed(thread: Thread, speed: float) -
 
 def test_a_device_that_is_not_slowed_never_rests(thread: Thread) -> None:
     pacer = thread.pacer(None)
+    pacer.begin()
     thread.work(5.0)
     pacer.settle()
     assert thread.rests == []
@@ -56,6 +57,27 @@ def test_what_was_done_before_begin_is_not_paced(thread: Thread) -> None:
     thread.work(1.0)
     pacer.settle()
     assert thread.rests == [1.0]
+
+
+def test_what_is_done_after_the_end_is_not_paced(thread: Thread) -> None:
+    pacer = thread.pacer(0.5)
+    pacer.begin()
+    thread.work(1.0)
+    pacer.end()
+    thread.work(50.0)
+    pacer.settle()
+    assert thread.rests == [1.0]
+
+
+def test_many_short_rests_are_as_long_as_one(thread: Thread) -> None:
+    pacer, start = thread.pacer(0.25), thread.now
+    pacer.begin()
+    for _ in range(8):
+        thread.work(0.125)
+        pacer.settle()
+    pacer.end()
+    assert len(thread.rests) == 8
+    assert thread.now - start == pytest.approx(1.0 / 0.25)
 
 
 def test_a_delay_by_another_process_comes_out_of_the_rest(thread: Thread) -> None:
@@ -96,6 +118,7 @@ def test_settling_twice_rests_once(thread: Thread) -> None:
 def test_the_real_clocks_are_the_default() -> None:
     rests: list[float] = []
     pacer = Pacer(0.001, rest=rests.append)
+    pacer.begin()
     sum(range(200_000))
     pacer.settle()
     assert len(rests) == 1
