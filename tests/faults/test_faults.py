@@ -35,6 +35,8 @@ for epoch in run.epochs(1000):
             print("training", run.place.rank, os.getpid(), flush=True)
         if number == 5 and sys.argv[1:] == ["raise"] and run.place.rank == 1:
             raise ValueError("no such label")
+        if sys.argv[1:] == ["reduce"]:
+            run.reduce(1.0, 1.0)
 """
 
 
@@ -117,6 +119,14 @@ def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command], strat
     assert "the recipe raised ValueError: no such label" in errors
     assert "endless.py:" in errors
     assert "Traceback" not in errors
+
+
+def test_a_sum_over_groups_that_are_not_in_step_is_refused_at_once(start: Callable[..., Command]) -> None:
+    code, errors = start("hybrid", "reduce").end()
+    assert code == 2
+    assert "run.reduce was called inside the training loop of hybrid" in errors
+    assert "Call it after the loop" in errors
+    assert "endless.py:" in errors  # the user's line, not ours
 
 
 def test_a_killed_worker_of_an_all_reduce(start: Callable[..., Command]) -> None:

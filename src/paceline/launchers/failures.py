@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 import time
 import traceback
 from pathlib import Path
@@ -14,10 +15,13 @@ from paceline.errors import WorkerError
 from paceline.launchers.folder import RunFolder
 from paceline.schema.record import write_atomically
 
+INSTALLED = (str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix, "<")  # no line of these is the user's
+
 
 def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str) -> None:
     """Note the exception that ends a worker. ``worker``: its job and rank there; ``where``: for people."""
-    frames = traceback.extract_tb(error.__traceback__)
+    every = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in every if not frame.filename.startswith(INSTALLED)] or every
     record = {
         "at": time.time(),
         "where": where,

@@ -21,7 +21,7 @@ class Progress:
     def show(self, samples: int, total: int, seconds: float) -> None:
         """``samples`` of ``total`` are trained over the whole cluster, in ``seconds`` of training."""
         now = self._clock()
-        if self._path is None or now - self._written < EVERY_SECONDS:
+        if self._path is None or samples == 0 or now - self._written < EVERY_SECONDS:
             return
         self._written = now
         write_atomically(self._path, json.dumps({"samples": samples, "total": total, "seconds": seconds}))
@@ -34,7 +34,6 @@ def line(path: Path) -> str | None:
     except (OSError, json.JSONDecodeError):
         return None
     samples, total, seconds = state["samples"], state["total"], state["seconds"]
-    rate = samples / seconds if seconds > 0 else 0.0
-    left = f"{(total - samples) / rate:,.0f} s left" if rate > 0 else "..."
-    percent = 100 * samples / total if total else 0.0
-    return f"{samples:,}/{total:,} samples ({percent:.0f} %)  {rate:,.0f} samples/s  {left}"
+    rate = samples / seconds
+    left = (total - samples) / rate
+    return f"{samples:,}/{total:,} samples ({100 * samples / total:.0f} %)  {rate:,.0f} samples/s  {left:,.0f} s left"

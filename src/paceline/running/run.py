@@ -125,7 +125,17 @@ class Run:
         return nn.utils.clip_grad_norm_(self.unwrap(model).parameters(), max_norm)
 
     def reduce(self, total: Tensor | float, count: Tensor | float) -> float:
-        """``total / count``, both summed over the whole cluster; nan if the count is 0. Every worker must call it."""
+        """``total / count``, both summed over the whole cluster; nan if the count is 0. Every worker must call it.
+
+        Raises:
+            ConfigError: inside a training loop whose groups do not take the same number of steps.
+        """
+        if self._window.open and self.place.layout.server:
+            raise ConfigError(
+                f"run.reduce was called inside the training loop of {self.place.plan.strategy}, where groups take "
+                "different numbers of steps and would wait for each other",
+                remedy="Call it after the loop.",
+            )
         values = torch.tensor([float(total), float(count)], dtype=torch.float64)
         self._worker.sum_over_cluster(values)
         return float(values[0] / values[1]) if values[1] else float("nan")

@@ -28,7 +28,7 @@ class Record(BaseModel):
             ConfigError: the file is missing, is not YAML, or does not fit the record; names file and key.
         """
         try:
-            content = yaml.safe_load(path.read_text())
+            content = yaml.load(path.read_text(), Loader=_Loader)
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy="Check the path.") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
@@ -49,6 +49,17 @@ class Record(BaseModel):
     def write(self, path: Path) -> None:
         """Write as JSON; a reader sees the old file or the whole new one, never a part."""
         write_atomically(path, self.model_dump_json(indent=2) + "\n")
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses a key that stands twice in one mapping, of which YAML would quietly take the last."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        for key, _ in node.value:
+            if keys.count(key.value) > 1:
+                raise yaml.MarkedYAMLError(problem=f"key '{key.value}' stands twice", problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def write_atomically(path: Path, text: str) -> None:

@@ -71,7 +71,7 @@ def test_a_scheduler_made_before_or_after_keeps_working_without_a_warning() -> N
 
 
 def test_a_scheduler_counts_global_updates_whoever_calls_it() -> None:
-    """LinearLR from 1 to 0 over 100 updates stands at 0.75, 0.5 and 0 after 25, 50 and 100 (C040)."""
+    """LinearLR from 1 to 0 over 100 updates stands at 0.75, 0.5 and 0 after 25, 50 and 100."""
     _, optimizer = ready()
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=100)
     counter = UpdateCounter(scheduler, global_batch=10)

@@ -63,6 +63,14 @@ def test_what_is_not_yaml_is_called_so_in_one_line(file, content):
     assert "\n" not in sentence
 
 
+@pytest.mark.parametrize(
+    ("content", "key"),
+    [(GOOD + "name: d\n", "name"), (GOOD + "    name: b\n", "name"), (GOOD + "groups: []\n", "groups")],
+)
+def test_a_key_that_stands_twice_is_refused(file, content, key):
+    assert f"key '{key}' stands twice" in refusal(file, content)
+
+
 @pytest.mark.parametrize(("content", "kind"), [("", "NoneType"), ("- a\n", "list"), ("hello", "str"), ("3", "int")])
 def test_a_file_that_is_no_mapping_is_told_what_was_found(file, content, kind):
     assert refusal(file, content) == f"{file}: found {kind}; expected a mapping of keys."
