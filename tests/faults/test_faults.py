@@ -230,6 +230,11 @@ def command(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.C
         (["run", "--profile", "small.json", "--cluster", "bad.yaml", "r.py"], "already holds the cluster"),
         (["run", "--out", ".", "r.py"], "holds files that are not a run's"),
         (["bench", "overhaed"], "Did you mean 'overhead'?"),
+        (["rum"], "Did you mean 'run'?"),
+        (["run"], "Missing argument 'recipe'. See `"),
+        (["run", "--bogus", "r.py"], "No such option: --bogus"),
+        (["run", "--emulation", "foo", "r.py"], "'foo' is not one of 'pacing', 'cgroups'. See `"),
+        (["run", "r.py", "--out"], "requires an argument. See `paceline --help`."),
         (["report", "."], "summary.json cannot be read"),
         (
             ["run", "--profile", "small.json", "--strategy", "alone", "--out", ".", "r.py"],

@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """An emulated 4:2:1:1 cluster on this machine, real data, each strategy in turn, one table, one page."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
-    summaries = api.demo(out, emulation.value if emulation else None, terminal.say, terminal.watcher)
+    summaries = api.demo(out, emulation, terminal.say, terminal.watcher)
     terminal.done()
     if json:
         typer.echo(dumps([summary.model_dump() for summary in summaries], indent=2))

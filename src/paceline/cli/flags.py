@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import Enum
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
 from paceline import strategies
 from paceline.launchers.folder import RunFolder
 from paceline.strategies.base import get
-
-
-class EmulationFlag(str, Enum):
-    """How unequal speeds are emulated."""
-
-    pacing = "pacing"
-    cgroups = "cgroups"
 
 
 def _strategies() -> str:
@@ -36,7 +28,7 @@ ClusterFile = Annotated[
 ]
 Strategy = Annotated[str, typer.Option("--strategy", help=_strategies())]
 Emulation = Annotated[
-    Optional[EmulationFlag],  # noqa: UP045
+    Optional[Literal["pacing", "cgroups"]],  # noqa: UP045
     typer.Option(
         "--emulation", help="Emulate the cluster's speeds this way instead of the file's.", show_default=False
     ),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
-import click
 import typer
 
 from paceline import __version__
 from paceline.cli import bench, demo, plan, probe, report, run, serve, simulate
 from paceline.errors import PacelineError
+
+# Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
+WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
 app = typer.Typer(
     help="Train one model on devices of different speed at close to the sum of their speeds.",
@@ -38,10 +41,16 @@ def main() -> None:
     except PacelineError as error:
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
-    except click.ClickException as error:
-        error.show()
-        code = error.exit_code
-    except (click.Abort, KeyboardInterrupt):
+    except WrongUsage as error:
+        print(f"error: {_wrong(error)}", file=sys.stderr)
+        code = 2
+    except (typer.Abort, KeyboardInterrupt):
         print("error: stopped.", file=sys.stderr)
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _wrong(error: Any) -> str:
+    said = error.format_message().rstrip(".").replace("Value error, ", "")
+    verb = error.ctx.command_path if error.ctx else "paceline"
+    return f"{said}{'' if said.endswith('?') else '.'} See `{verb} --help`."

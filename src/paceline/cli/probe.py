@@ -23,7 +23,7 @@ def command(
 ) -> None:
     """Measure each device while all train at once and none talks: the limit of the hardware."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
-    machines = api.cluster(cluster, emulation.value if emulation else None)
+    machines = api.cluster(cluster, emulation)
     folder = flags.folder(out, f"{recipe.stem}-probe")
     script = api.Recipe(recipe, tuple(arguments or ()))
     profile = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)

@@ -46,7 +46,7 @@ def command(
         api.empty(folder)
         measured.write(folder.profile)
     else:
-        machines = api.cluster(cluster, emulation.value if emulation else None)
+        machines = api.cluster(cluster, emulation)
         terminal.say(f"probing {sum(_count(group.devices) for group in machines.groups)} devices of {machines.name}")
         measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
