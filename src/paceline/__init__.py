@@ -17,6 +17,10 @@ __all__ = ["Run", "__version__", "init"]
 _PLACES = {"init": "paceline.running.run", "Run": "paceline.running.run"}
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Import torch only when a run is asked for, so that planning works without it."""
     if name not in _PLACES:

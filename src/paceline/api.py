@@ -38,9 +38,15 @@ class Recipe:
     arguments: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises ConfigError if there is no such file."""
+        """Raises ConfigError if there is no such file, or it is not Python."""
         if not self.script.is_file():
             raise ConfigError(f"there is no recipe {self.script}", remedy="Check the path; see recipes/ for examples.")
+        try:
+            compile(self.script.read_bytes(), self.script, "exec")
+        except (SyntaxError, ValueError) as error:
+            line = getattr(error, "lineno", None)
+            where = f"{self.script}:{line}" if line else str(self.script)
+            raise ConfigError(f"the recipe is not Python: {error.args[0]}", where=where, remedy="Mend it.") from error
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,8 @@ def report(folder: RunFolder) -> Path:
     Raises:
         ConfigError: the folder holds no finished run.
     """
+    if not folder.summary.exists():
+        raise ConfigError(f"{folder.path} holds no finished run", remedy="Name a folder with a summary.json.")
     summary = Summary.read(folder.summary)
     write_report(folder.report, [(summary, merge(folder.traces))], f"{summary.strategy} on {summary.cluster}")
     return folder.report
@@ -230,7 +238,7 @@ def demo(out: Path, emulation: Emulation | None, say: Callable[[str], None], wat
         made = plan(profile, strategy)
         folder = RunFolder(out / strategy)
         say(f"{strategy}: {made.reason}")
-        summary = run(made, recipe, folder, command=f"paceline demo ({strategy})", watcher=watcher)
+        summary = run(made, recipe, folder, command="paceline demo", watcher=watcher)
         runs.append((summary, merge(folder.traces)))
     write_report(out / "report.html", runs, f"demo: {machines.name}")
     return [summary for summary, _ in runs]

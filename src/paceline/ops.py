@@ -52,7 +52,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Compute:
-    """Forward and backward over ``part``; gradients are summed over the ``peers`` as their buckets fill.
+    """Forward and backward over ``part``; gradients are reduced over the ``peers`` as their buckets fill.
 
     ``total`` is the number of samples of this update over all peers, so each loss weighs ``len(part) / total``.
     """

@@ -23,7 +23,12 @@ def load(kind: str, table: Mapping[str, str], name: str) -> Any:
     Raises:
         ConfigError: the table has no such name; the nearest one is offered.
     """
-    if name not in table:
-        raise ConfigError(f"unknown {kind} '{name}'", remedy=nearest(name, table))
+    check(kind, table, name)
     module, _, attribute = table[name].partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def check(kind: str, table: Mapping[str, str], name: str) -> None:
+    """Raise ConfigError, with the nearest name, if ``table`` has no ``name``; imports nothing."""
+    if name not in table:
+        raise ConfigError(f"unknown {kind} '{name}'", remedy=nearest(name, table))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Literal, Optional
@@ -45,6 +47,11 @@ ProfileFile = Annotated[
 ]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
+
+
+def typed() -> str:
+    """What the user typed, to be typed again."""
+    return shlex.join(["paceline", *sys.argv[1:]])
 
 
 def folder(out: Path | None, name: str) -> RunFolder:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from typing import Annotated
 
 import typer
 
-from paceline import api
+from paceline import api, tables
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
@@ -35,6 +34,7 @@ def command(
 ) -> None:
     """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
     get(strategy)
+    tables.check("rule", rules.TABLE, rule)
     terminal = Terminal(sys.stderr if json else sys.stdout)
     script = api.Recipe(recipe, tuple(arguments or ()))
     folder = flags.folder(out, f"{recipe.stem}-{strategy}")
@@ -47,18 +47,14 @@ def command(
         measured.write(folder.profile)
     else:
         machines = api.cluster(cluster, emulation)
-        terminal.say(f"probing {sum(_count(group.devices) for group in machines.groups)} devices of {machines.name}")
+        terminal.say(f"{machines.name}: measuring every device, all at once, for {probe_seconds:g} s")
         measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
     terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s.")
-    summary = api.run(made, script, folder, command=shlex.join(sys.argv), port=port, watcher=terminal.watcher)
+    summary = api.run(made, script, folder, command=flags.typed(), port=port, watcher=terminal.watcher)
     terminal.done()
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
     terminal.table(table.comparison([summary]))
     terminal.say(f"report: {folder.report}")
-
-
-def _count(devices: int | list[str]) -> int:
-    return devices if isinstance(devices, int) else len(devices)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -20,10 +19,10 @@ from paceline.schema.profile import Profile
 def command(
     profile: Annotated[Path, typer.Argument(help="A profile that `paceline probe` wrote.")],
     strategy: flags.Strategy = "allreduce",
-    epochs: Annotated[int, typer.Option("--epochs", min=1)] = 1,
+    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 1,
     updates: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option("--updates", help="Stop after this many updates of the first worker.", show_default=False),
+        typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
     ] = None,
     json: flags.Json = False,
 ) -> None:
@@ -32,8 +31,9 @@ def command(
     measured = Profile.read(profile)
     made = api.plan(measured, strategy)
     trace = api.simulate(measured, made, epochs=epochs, updates=updates)
-    summary = summarise(trace, made, shlex.join(sys.argv), [], api.versions())
+    summary = summarise(trace, made, flags.typed(), [], api.versions())
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
+    terminal.table(table.comparison([summary]))
     terminal.say("simulated in virtual time from the profile; nothing was trained")

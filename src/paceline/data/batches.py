@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, default_collate
 
 from paceline.errors import ConfigError
 
@@ -17,8 +17,13 @@ def length(dataset: Dataset[Any]) -> int:
     """Number of samples.
 
     Raises:
-        ConfigError: the dataset has no length, or no samples.
+        ConfigError: the dataset has no length, or no samples, or is a DataLoader.
     """
+    if isinstance(dataset, DataLoader):
+        raise ConfigError(
+            "run.loader was given a DataLoader", expected="its dataset",
+            remedy="Write run.loader(dataset): paceline cuts the batches itself.",
+        )  # fmt: skip
     try:
         size = len(dataset)  # type: ignore[arg-type]
     except TypeError:

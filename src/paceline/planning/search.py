@@ -26,11 +26,11 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
         price: predicts the samples/s of a plan.
 
     Raises:
-        ConfigError: no such strategy, or a device is left without samples.
+        ConfigError: no such strategy, or fewer samples than devices that share them evenly.
     """
     layout = base.get(strategy).layout
-    workers = _shared(profile.global_batch, [_worker(device) for device in _devices(profile, layout)], layout)
-    jobs = _jobs(workers, layout)
+    shared = _shared(profile.global_batch, [_worker(device) for device in _devices(profile, layout)], layout)
+    jobs = _jobs([worker for worker in shared if worker.share], layout)
     made = Plan(
         strategy=strategy,
         cluster=profile.cluster,
@@ -38,7 +38,7 @@ def plan(profile: Profile, strategy: str, price: Callable[[Plan], float] | None 
         global_batch=profile.global_batch,
         jobs=jobs,
         limit_samples_per_second=profile.limit,
-        reason=_reason(profile, layout, jobs),
+        reason=_reason(profile, layout, jobs) + _left_out([worker for worker in shared if not worker.share]),
     )
     return made if price is None else made.model_copy(update={"predicted_samples_per_second": price(made)})
 
@@ -124,15 +124,18 @@ def _shared(batch: int, workers: Sequence[WorkerPlan], layout: Layout) -> list[W
         shares = balance.even(batch, len(workers))
     else:
         shares = balance.split(batch, [partial(seconds, worker) for worker in workers])
-    for rank, (worker, share) in enumerate(zip(workers, shares, strict=True)):
-        if share == 0:
-            raise ConfigError(
-                f"{worker.device} at {worker.solo_samples_per_second:.3g} samples/s gets no sample "
-                f"of a global batch of {batch}",
-                remedy="Raise the global batch, or leave this device out of the cluster.",
-                where=f"rank {rank}, group '{worker.group}'",
-            )
     return [worker.model_copy(update={"share": share}) for worker, share in zip(workers, shares, strict=True)]
+
+
+def _left_out(workers: Sequence[WorkerPlan]) -> str:
+    """What the reason says of devices that got no sample."""
+    if not workers:
+        return ""
+    names = ", ".join(f"{worker.group} ({worker.device})" for worker in workers)
+    return (
+        f" Left out: {names}. One sample there takes longer than the whole update on the others; "
+        "a larger global batch or --strategy hybrid would use them."
+    )
 
 
 def _jobs(workers: list[WorkerPlan], layout: Layout) -> list[JobPlan]:

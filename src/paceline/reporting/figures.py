@@ -89,7 +89,8 @@ def windows(traces: Sequence[Trace]) -> list[metrics.Stretch]:
     """For each trace the stretch around the middle of its training to draw: equally long, few enough bars."""
     spans = [span for trace in traces for worker in picked(trace.workers) for span in worker.spans]
     longest = max((span.stop - span.start for span in spans if span.kind == "compute"), default=0.0)
-    width = max(WINDOW_SECONDS, LONGEST_SPANS * longest)
+    shortest = min((stop - start for trace in traces for start, stop in metrics.stretches(trace)), default=0.0)
+    width = min(max(WINDOW_SECONDS, LONGEST_SPANS * longest), shortest)
     while True:
         around = [_around_middle(trace, width) for trace in traces]
         bars = sum(len(_seen(worker, at)) for trace, at in zip(traces, around, strict=True) for worker in _drawn(trace))

@@ -9,12 +9,12 @@ from torch import Tensor, nn
 
 
 class FlatState:
-    """What an exchange carries. Integer buffers (counters) stay with their worker."""
+    """What an exchange carries: float32, complex values as two. Integer buffers (counters) stay with their worker."""
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
-        unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point()}
-        self._tensors = list(unique.values())
+        unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
+        self._tensors = [torch.view_as_real(t.detach()) if t.is_complex() else t for t in unique.values()]
         self.size = sum(tensor.numel() for tensor in self._tensors)
 
     @torch.no_grad()

@@ -34,13 +34,16 @@ class Loop:
         """This worker's micro-batches of one epoch. The strategy's program moves on between updates."""
         self._begin_epoch(length(dataset))
         positions = order(self._size, self.epoch, self._seed) if shuffle else torch.arange(self._size)
-        while (compute := self._next_compute()) is not None:
-            for part in self._micro_batches(compute):
-                batch = fetch(dataset, positions[part.start : part.stop].tolist(), collate)
-                self._begin_batch(part, compute)
-                yield to_device(batch, self._place.device)
-                self._end_batch()
-        self._end_epoch()
+        try:
+            while (compute := self._next_compute()) is not None:
+                for part in self._micro_batches(compute):
+                    batch = fetch(dataset, positions[part.start : part.stop].tolist(), collate)
+                    self._begin_batch(part, compute)
+                    yield to_device(batch, self._place.device)
+                    self._end_batch()
+            self._end_epoch()
+        finally:
+            self._window.end()  # also where the loop breaks off
 
     def evaluation(self, dataset: Dataset[Any], collate: Collate) -> Iterator[Any]:
         """This worker's part of an evaluation set: over the cluster each sample once, faster devices take more."""
@@ -96,7 +99,6 @@ class Loop:
             sys.exit(0)  # the probe has seen enough; the recipe need not go on
 
     def _end_epoch(self) -> None:
-        self._window.end()
         self._finished = self.epoch
         if self._worker.reduces and not self._place.layout.server:
             merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)

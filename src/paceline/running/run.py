@@ -15,7 +15,7 @@ from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
 from paceline.running import checkpoint
 from paceline.running.loop import Loop
-from paceline.running.window import UpdateCounter, Window, step_in
+from paceline.running.window import UpdateCounter, Window, keep_gradients, step_in
 from paceline.running.worker import Worker
 from paceline.running.wrapping import sort_out, wrap
 
@@ -68,11 +68,15 @@ class Run:
         models, optimizers, schedulers = sort_out(things)
         for model in models:
             self._loop.watch.follow(model.to(self.device))
+        self._worker.check(models, optimizers)
         for optimizer in optimizers:
             step_in(optimizer, self._window)
-        counters = [UpdateCounter(scheduler, self.global_batch) for scheduler in schedulers]
+        counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in schedulers]
         self._worker.attach(models, counters)
         ready = tuple(self._wrapped(thing) for thing in things)
+        if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
+            for model in {*models, *self._worker.wrapped}:
+                keep_gradients(model, self._window)
         return ready[0] if len(ready) == 1 else ready
 
     def epochs(self, count: int) -> Iterator[int]:
@@ -104,15 +108,24 @@ class Run:
     def backward(self, loss: Tensor) -> None:
         """Gradients of ``loss``, a mean over the samples of the batch that the loader gave last.
 
-        The loss is weighed by samples before backward, never the gradient after it, and summed over the workers that
-        reduce together, so the update is that of one device on the whole batch.
+        The loss is weighed by samples before backward, never the gradient after it, so that the average over the W
+        workers that reduce together is the gradient of one device on the whole batch: W n_i/N L_i, summed, over W. May
+        be called several times an update, as for several losses; their gradients add up.
 
         Raises:
-            ConfigError: outside ``run.loader``.
+            ConfigError: outside ``run.loader``; a second time through the same forward where workers reduce together.
         """
         if not self._window.open:
             raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
-        (loss * (self._window.samples / self._window.total)).backward()  # type: ignore[no-untyped-call]
+        weight = self._worker.peers * self._window.samples / self._window.total
+        buckets = self._loop.watch.buckets
+        left = buckets.left
+        (loss * weight).backward()  # type: ignore[no-untyped-call]
+        if self._worker.wrapped and self._window.last and buckets.left == left:
+            raise ConfigError(
+                "run.backward was called again through the same forward, which DistributedDataParallel does not reduce",
+                remedy="Add the losses, run.backward(a + b), or call the model again for the second.",
+            )
         self._window.differentiated()
         if self._window.last:
             self._loop.watch.communicated()
@@ -142,6 +155,10 @@ class Run:
 
     def log(self, **values: float) -> None:
         """Note figures (``accuracy=...``) at the present sample count; the last ``accuracy`` is the summary's."""
+        if taken := {"samples", "seconds"} & values.keys():
+            raise ConfigError(
+                f"run.log was given {min(taken)}", remedy="Choose another name; every entry has that one."
+            )
         figures = {name: float(value) for name, value in values.items()}
         seconds = self._loop.watch.training_seconds
         self._worker.recorder.mark("log", samples=self.samples_seen, seconds=seconds, **figures)

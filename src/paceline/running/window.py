@@ -6,8 +6,11 @@ from functools import wraps
 from types import MethodType
 from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
+
+from paceline.errors import ConfigError
 
 
 class Window:
@@ -19,17 +22,20 @@ class Window:
         self.total = 1
         self.first = self.last = True
         self.update = 0
+        self.stepped = 0  # the update in which an optimizer stepped last
         self.accumulating = False
+        self.has_gradient = False
 
     def begin(self, samples: int, total: int, first: bool, last: bool) -> None:
         """A micro-batch of ``samples`` of the update's ``total`` over all peers; ``last`` completes the update."""
         self.open, self.samples, self.total, self.first, self.last = True, samples, total, first, last
         if first:
             self.update += 1
-            self.accumulating = False
+            self.accumulating = self.has_gradient = False
 
     def differentiated(self) -> None:
         """A backward of this update is through; in an update of several micro-batches its gradient must be kept."""
+        self.has_gradient = True
         self.accumulating = not (self.first and self.last)
 
     def end(self) -> None:
@@ -44,38 +50,49 @@ def step_in(optimizer: Optimizer, window: Window) -> None:
 
     The object stays the user's own, so schedulers that hold it keep working, made before or after.
     """
-    step, zero_grad = optimizer.step, optimizer.zero_grad
-    stepped = 0  # the update this optimizer stepped in last
+    step = optimizer.step
 
     @wraps(step)
     def gated_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        nonlocal stepped
         if not window.last:
             return None
-        stepped = window.update
+        if window.open and not window.has_gradient and not (args or kwargs):  # a closure may still call backward
+            raise ConfigError(
+                "optimizer.step() came before any run.backward(loss) of this update",
+                remedy="Write run.backward(loss) instead of loss.backward(): it weighs this worker's share.",
+            )
+        window.stepped = window.update
         return step(*args, **kwargs)
 
+    setattr(optimizer, "step", MethodType(gated_step, optimizer))  # noqa: B010  mypy forbids the plain assignment
+    keep_gradients(optimizer, window)
+
+
+def keep_gradients(thing: Optimizer | nn.Module, window: Window) -> None:
+    """Make ``zero_grad`` of an optimizer or model leave a gradient alone that is still being accumulated."""
+    zero_grad = thing.zero_grad
+
     @wraps(zero_grad)
-    def gated_zero_grad(self: Optimizer, *args: Any, **kwargs: Any) -> None:
-        if not window.accumulating or stepped == window.update:
+    def gated(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not window.accumulating or window.stepped == window.update:
             zero_grad(*args, **kwargs)
 
-    for name, gated in (("step", gated_step), ("zero_grad", gated_zero_grad)):
-        setattr(optimizer, name, MethodType(gated, optimizer))
+    setattr(thing, "zero_grad", MethodType(gated, thing))  # noqa: B010
 
 
 class UpdateCounter:
     """Moves one scheduler by global updates: samples seen by the whole cluster over the global batch, rounded up.
 
-    The user's own calls of ``scheduler.step()`` do nothing from here on. A scheduler that counts epochs is not handed
-    over; it stays right as it is.
+    The user's own calls of ``scheduler.step()`` in the training loop do nothing from here on. Elsewhere they are
+    refused: a scheduler that counts epochs is not handed over; it stays right as it is.
     """
 
-    def __init__(self, scheduler: LRScheduler, global_batch: int) -> None:
+    def __init__(self, scheduler: LRScheduler, global_batch: int, window: Window) -> None:
         self._step = scheduler.step
         self._global_batch = global_batch
         self._updates = 0
-        setattr(scheduler, "step", lambda *args, **kwargs: None)  # noqa: B010  mypy forbids the plain assignment
+        setattr(scheduler, "step", self._users_step)  # noqa: B010  mypy forbids the plain assignment
+        self._window = window
 
     def advance(self, samples_seen: int) -> None:
         """Step until the scheduler stands where one device would after ``samples_seen`` samples."""
@@ -83,3 +100,11 @@ class UpdateCounter:
         while self._updates < target:
             self._step()
             self._updates += 1
+
+    def _users_step(self, *args: Any, **kwargs: Any) -> None:
+        if not self._window.open:
+            raise ConfigError(
+                "scheduler.step() was called outside the training loop, but a scheduler given to run.setup moves with "
+                "each update",
+                remedy="Leave a scheduler that counts epochs out of run.setup.",
+            )

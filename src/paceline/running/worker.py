@@ -15,9 +15,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim import LBFGS, Optimizer
 
 from paceline.emulation import cgroups
-from paceline.errors import LaunchError, LinkError
+from paceline.errors import ConfigError, LaunchError, LinkError
 from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
@@ -44,6 +45,7 @@ class Worker:
         self._where = str(self.place)
         self.distributed = launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
+        self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
         self.wrapped: list[DistributedDataParallel] = []
         if launch.launcher is not None:
@@ -59,6 +61,30 @@ class Worker:
         self.executor = Executor(program, self.place.member.batch, self._source, self.recorder, self.distributed)
         _prepare(self.place, self.distributed)
         atexit.register(self._close)
+
+    @property
+    def accumulates(self) -> bool:
+        """This worker takes its share of an update in several micro-batches."""
+        return self.place.worker.micro_batch is not None and self.place.worker.share > self.place.worker.micro_batch
+
+    def check(self, models: list[nn.Module], optimizers: list[Optimizer]) -> None:
+        """Refuse what this place in the plan cannot train exactly.
+
+        Raises:
+            ConfigError: LBFGS where workers reduce together; several optimizers with micro-batches.
+        """
+        own = self.place.worker
+        if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in optimizers):
+            raise ConfigError(
+                "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
+                remedy="Use an optimizer without a closure, or --strategy alone.",
+            )
+        if len(optimizers) > 1 and self.accumulates:
+            raise ConfigError(
+                f"{len(optimizers)} optimizers, and a share of {own.share} cut into micro-batches of {own.micro_batch}",
+                expected="one optimizer where gradients are accumulated",
+                remedy="Raise micro_batch in the cluster file, or lower the global batch.",
+            )
 
     def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:
         """Hand the models over to the executor; with a server, join it and start from its weights."""
@@ -130,6 +156,8 @@ def _prepare(place: Place, distributed: bool) -> None:
     cuda = place.device.type == "cuda"
     if cuda:
         try:
+            if not torch.cuda.is_available():
+                raise RuntimeError("this host has no CUDA device, or torch was built without CUDA")
             torch.cuda.set_device(place.device)
         except (RuntimeError, AssertionError) as error:
             reason = str(error).partition("\n")[0].rstrip(".")

@@ -23,10 +23,11 @@ _NO_BROADCAST: dict[str, Any] = {"forward_sync_buffers" if _RENAMED else "broadc
 
 
 class BucketClock:
-    """Sums each gradient bucket over the job's workers, and notes when this worker handed over its last one.
+    """Averages each gradient bucket over the job's workers, and notes when this worker handed over its last one.
 
-    What comes after that moment inside ``backward`` is communication that computing does not hide. The sum needs no
-    division: each loss already weighs its samples.
+    What comes after that moment inside ``backward`` is communication that computing does not hide. It is an average, and
+    ``Run.backward`` makes up for the division, because a second backward of the same update adds to gradients that are
+    reduced already: the average of equal copies leaves them as they are, a sum would not.
 
     Args:
         clock: seconds.
@@ -35,11 +36,13 @@ class BucketClock:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.last_at = 0.0
+        self.left = 0  # buckets handed over so far
 
     def reduce(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
         """One bucket's sum, as DistributedDataParallel's hooks return it."""
         self.last_at = self._clock()
-        work = dist.all_reduce(bucket.buffer(), async_op=True)
+        self.left += 1
+        work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
         return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
 
 
@@ -48,7 +51,7 @@ def _hook(state: BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor
 
 
 def wrap(model: nn.Module, buckets: BucketClock) -> DistributedDataParallel:
-    """A model whose gradients are summed over the job while backward runs.
+    """A model whose gradients are averaged over the job while backward runs.
 
     Buffers are not broadcast at every forward; ``merge_buffers`` joins them once an epoch.
     """

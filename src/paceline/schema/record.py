@@ -33,6 +33,8 @@ class Record(BaseModel):
             raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy="Check the path.") from error
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
+            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+                reason = f"line {error.problem_mark.line + 1}: {error.problem}"
             raise ConfigError(f"{path} is not YAML: {reason}", remedy="Mend the file and try again.") from error
         return cls.parse(content, str(path))
 
@@ -78,11 +80,13 @@ def write_atomically(path: Path, text: str) -> None:
 
 def _explained(cls: type[BaseModel], error: ValidationError, where: str) -> ConfigError:
     first = error.errors()[0]
-    path = [str(part) for part in first["loc"]]
+    path = [str(part) for part in first["loc"] if str(part).isidentifier() or isinstance(part, int)]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
         known = _fields_at(cls.model_json_schema(), first["loc"][:-1])
         return ConfigError(f"unknown key '{key}'", remedy=nearest(path[-1], known), where=where)
+    if first["type"] == "missing":
+        return ConfigError(f"key '{key}' is missing", where=where, remedy="Add it, or name another file.")
     seen = json.dumps(first["input"], default=str)
     what = f"key '{key}' is {seen[:80]}: {first['msg']}" if key else first["msg"].removeprefix("Value error, ")
     return ConfigError(what, where=where, remedy="Mend the file and try again.")

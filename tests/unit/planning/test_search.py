@@ -81,10 +81,12 @@ def test_the_price_of_the_plan_becomes_its_prediction():
     assert plan(profile(MIXED, 128), "hybrid").predicted_samples_per_second is None
 
 
-def test_a_device_without_a_sample_is_named():
-    with pytest.raises(ConfigError, match=r"rank 1, group 'b'.*cuda:0 at 1 samples/s gets no sample") as refused:
-        plan(profile({"a": [100.0], "b": [1.0]}, 8), "allreduce")
-    assert "Raise the global batch, or leave this device out" in refused.value.remedy
+def test_a_device_that_would_only_slow_the_update_down_is_left_out_and_named():
+    made = plan(profile({"a": [100.0], "b": [1.0]}, 8), "allreduce")
+    assert [(worker.group, worker.share) for worker in made.workers] == [("a", 8)]
+    assert "Left out: b (cuda:0)." in made.reason
+    assert made.limit_samples_per_second == 101.0
+    assert "Left out" not in plan(profile({"a": [100.0], "b": [1.0]}, 800), "allreduce").reason
 
 
 def test_too_small_a_batch_for_equal_shares_is_refused():

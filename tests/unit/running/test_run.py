@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
-from torch.utils.data import IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 import paceline
 from paceline.errors import ConfigError
@@ -114,6 +114,7 @@ class Endless(IterableDataset):
         (lambda run: run.backward(torch.ones(1)), "outside run.loader"),
         (lambda run: (set_up(run), list(run.loader(Endless()))), "has no length"),
         (lambda run: (set_up(run), list(run.loader(data(0)))), "has no samples"),
+        (lambda run: (set_up(run), list(run.loader(DataLoader(data())))), r"given a DataLoader.*run.loader\(dataset\)"),
         (lambda run: (set_up(run), [next(run.loader(data())) for _ in run.epochs(2)]), "to its end"),
         (lambda run: (set_up(run), [list(run.loader(data())) for _ in range(2)]), "run.epochs"),
     ],

@@ -44,6 +44,18 @@ def test_an_unknown_key_deep_in_the_file_is_named_with_its_path(file):
     assert sentence == f"{file}: unknown key 'groups.0.sped'. Did you mean 'speed'?"
 
 
+def test_a_missing_key_is_named_and_nothing_else_shown(file):
+    assert refusal(file, "name: c\n") == f"{file}: key 'groups' is missing. Add it, or name another file."
+
+
+def test_a_wrong_value_of_several_kinds_has_a_plain_path(file):
+    assert refusal(file, GOOD.replace("2", "two")).startswith(f"{file}: key 'groups.0.devices' is \"two\": ")
+
+
+def test_a_slip_in_the_yaml_is_named_with_its_line(file):
+    assert refusal(file, "name: c\ngroups: [a, b\n").startswith(f"{file} is not YAML: line 3: ")
+
+
 def test_a_wrong_value_is_shown_with_its_key(file):
     sentence = refusal(file, GOOD.replace("name: a", "name: a b"))
     assert sentence.startswith(f"{file}: key 'groups.0.name' is \"a b\": ")
