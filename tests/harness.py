@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,3 +53,11 @@ def run(made: Plan, recipe: str, folder: Path, *arguments: str) -> tuple[list[st
     )
     events = supervisor.run()
     return lines, events
+
+
+def command(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """``paceline`` with these arguments, in ``tmp_path``."""
+    return subprocess.run(
+        [sys.executable, "-m", "paceline", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60,
+        env={**os.environ, **environment},
+    )  # fmt: skip

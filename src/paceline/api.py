@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -91,7 +90,8 @@ def probe(
     from paceline.probing.device import accelerators
 
     recipe.check()
-    empty(folder)
+    folder.claim()
+    folder.probe.clear()
     found = accelerators() if machines.emulation == "none" else []
     plan = search.probe_plan(machines, seconds, os.cpu_count() or 1, found)
     profile = measure(plan, _supervisor(plan, folder.probe, recipe, watcher))
@@ -122,7 +122,7 @@ def run(
         PacelineError: as ``Supervisor.run`` does. Then there is no ``summary.json``.
     """
     recipe.check()
-    empty(folder)
+    folder.claim()
     events = _supervisor(made, folder, recipe, watcher, port).run()
     trace = merge(folder.traces)
     summary = summarise(trace, made, command, events, versions())
@@ -152,22 +152,6 @@ def write_report(path: Path, runs: Sequence[tuple[Summary, Trace]], title: str) 
 def versions() -> dict[str, str]:
     """What a run was made with."""
     return {"paceline": __version__, "python": platform.python_version(), "torch": version("torch")}
-
-
-def empty(folder: RunFolder) -> None:
-    """Make ``folder`` ready for a new run: the old run's files go, anything else is refused.
-
-    Raises:
-        ConfigError: the folder holds files that are not a run's.
-    """
-    ours = folder.plan.exists() or folder.profile.exists() or folder.probe.plan.exists()
-    if folder.path.exists() and any(folder.path.iterdir()) and not ours:
-        raise ConfigError(f"{folder.path} holds files that are not a run's", remedy="Choose another --out.")
-    for file in (folder.summary, folder.report, folder.progress, folder.server, folder.events):
-        file.unlink(missing_ok=True)
-    for part in (folder.traces, folder.errors, folder.logs, folder.probe.path):
-        shutil.rmtree(part, ignore_errors=True)
-    folder.path.mkdir(parents=True, exist_ok=True)
 
 
 def _supervisor(made: Plan, folder: RunFolder, recipe: Recipe, watcher: Watcher, port: int = 0) -> Supervisor:

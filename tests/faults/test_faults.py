@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -35,6 +34,8 @@ for epoch in run.epochs(1000):
             print("training", run.place.rank, os.getpid(), flush=True)
         if number == 5 and sys.argv[1:] == ["raise"] and run.place.rank == 1:
             raise ValueError("no such label")
+        if number == 5 and sys.argv[1:] == ["leave"] and run.place.rank == 1:
+            sys.exit(3)
         if sys.argv[1:] == ["reduce"]:
             run.reduce(1.0, 1.0)
 """
@@ -129,6 +130,44 @@ def test_a_sum_over_groups_that_are_not_in_step_is_refused_at_once(start: Callab
     assert "endless.py:" in errors  # the user's line, not ours
 
 
+def test_a_worker_that_leaves_early_is_named_and_not_its_peers_complaint(start: Callable[..., Command]) -> None:
+    code, errors = start("allreduce", "leave").end()
+    assert code == 5
+    assert "rank 1 on" in errors
+    assert "the recipe ended in the middle of an epoch" in errors
+
+
+def test_a_second_run_into_the_folder_of_a_living_one_is_refused(start: Callable[..., Command], tmp_path: Path) -> None:
+    living = start("allreduce")
+    living.workers()
+    done = harness.command(tmp_path, "run", "--profile", "profile.json", "--out", "out", "endless.py")
+    assert done.returncode == 2
+    assert "another run is writing to out" in done.stderr
+    assert (tmp_path / "out" / "plan.json").exists()
+    living.process.send_signal(signal.SIGINT)
+    assert living.end()[0] == 130
+
+
+def test_a_full_disk_does_not_stop_the_workers(tmp_path: Path) -> None:
+    """Their lines are read to the end, though they cannot be kept: /dev/full stands for the log."""
+    (tmp_path / "run" / "logs").mkdir(parents=True)
+    (tmp_path / "run" / "logs" / "job-job0.out").symlink_to("/dev/full")
+    recipe = "import paceline\nrun = paceline.init(global_batch=2)\nfor n in range(20_000):\n    run.print('line', n)\n"
+    lines, _ = harness.run(harness.plan("allreduce", [harness.worker(2)]), recipe, tmp_path)
+    assert len(lines) == 20_000
+
+
+def test_a_killed_torchrun_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: Path) -> None:
+    recipe = ENDLESS.replace("100_000", "2_000").replace("epochs(1000)", "epochs(2)")
+    recipe = recipe.partition("        if number == 5")[0] + (
+        "        if number == 5 and run.place.rank == 1:\n            os.kill(os.getppid(), 9)\n"
+    )
+    made = harness.plan("hybrid", [harness.worker(4, group="a")], [harness.worker(4, group="b")], local_steps=(2, 2))
+    lines, events = harness.run(made, recipe, tmp_path)
+    assert "fault" in [event.kind for event in events]
+    assert any("torchrun of job 'job1' was killed by SIGKILL" in line for line in lines)
+
+
 def test_a_killed_worker_of_an_all_reduce(start: Callable[..., Command]) -> None:
     command = start("allreduce")
     os.kill(command.workers()[1], signal.SIGKILL)
@@ -210,77 +249,3 @@ def test_a_killed_group_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: P
     ]
     trained = [sum(mark["stop"] - mark["start"] for mark in done if mark["epoch"] == epoch) for epoch in (0, 1)]
     assert trained == [2_000, 2_000]
-
-
-def command(tmp_path: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "paceline", *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60,
-        env={**os.environ, **environment},
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["run", "nowhere.py"], "there is no recipe nowhere.py"),
-        (["run", "--strategy", "hybird", "nowhere.py"], "Did you mean 'hybrid'?"),
-        (["run", "--cluster", "none.yaml", "r.py"], "none.yaml cannot be read"),
-        (["run", "--cluster", "bad.yaml", "r.py"], "unknown key 'groups.0.sped'. Did you mean 'speed'?"),
-        (["plan", "small.json", "--strategy", "allreduce_even"], "a share that cannot be met"),
-        (["run", "--profile", "small.json", "--cluster", "bad.yaml", "r.py"], "already holds the cluster"),
-        (["run", "--out", ".", "r.py"], "holds files that are not a run's"),
-        (["bench", "overhaed"], "Did you mean 'overhead'?"),
-        (["run", "--rule", "marge", "r.py"], "Did you mean 'merge'?"),
-        (["run", "bad.yaml"], "bad.yaml:1: the recipe is not Python: "),
-        (["report", "pictures"], "pictures holds no finished run."),
-        (["simulate", "small.json", "--updates", "-3"], "greater than or equal to 1"),
-        (["rum"], "Did you mean 'run'?"),
-        (["run"], "Missing argument 'recipe'. See `"),
-        (["run", "--bogus", "r.py"], "No such option: --bogus"),
-        (["run", "--emulation", "foo", "r.py"], "'foo' is not one of 'pacing', 'cgroups'. See `"),
-        (["run", "r.py", "--out"], "requires an argument. See `paceline --help`."),
-        (
-            ["run", "--profile", "small.json", "--strategy", "alone", "--out", ".", "r.py"],
-            "holds files that are not a run's",
-        ),
-    ],
-)
-def test_what_cannot_be_right_is_one_sentence_and_exit_code_2(tmp_path: Path, arguments: list[str], said: str) -> None:
-    (tmp_path / "r.py").write_text("")
-    (tmp_path / "bad.yaml").write_text("name: x\nemulation: pacing\ngroups: [{name: a, sped: 1}]\n")
-    device = DeviceProfile(
-        group="a", device="cpu", speed=None, threads=1, micro_batch=None, batch=1, samples_per_second=1.0
-    )
-    Profile(cluster="c", emulation="none", global_batch=1, model_bytes=4, epoch_samples=9, devices=[device] * 2).write(
-        tmp_path / "small.json"
-    )
-    done = command(tmp_path, *arguments)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert (tmp_path / "r.py").exists()
-
-
-def test_a_port_in_use(tmp_path: Path) -> None:
-    with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        door.listen()
-        port = door.getsockname()[1]
-        done = command(tmp_path, "serve", "--groups=1", "--global-batch=8", f"--port={port}", PACELINE_TOKEN="t")
-    assert done.returncode == 3
-    assert done.stderr.strip() == (
-        f"error: cannot listen on 127.0.0.1:{port}: Address already in use. Choose another --port, or 0 for a free one."
-    )
-
-
-def test_a_server_without_a_token(tmp_path: Path) -> None:
-    done = command(tmp_path, "serve", "--groups=1", "--global-batch=8", PACELINE_TOKEN="")
-    assert done.returncode == 2
-    assert "PACELINE_TOKEN is not set" in done.stderr
-
-
-def test_a_recipe_that_never_trains(tmp_path: Path) -> None:
-    (tmp_path / "r.py").write_text("print('hello')")
-    done = command(tmp_path, "run", "r.py", "--out", "out")
-    assert done.returncode == 5
-    assert "Does the recipe call paceline.init" in done.stderr

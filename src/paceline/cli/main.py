@@ -9,7 +9,7 @@ import typer
 
 from paceline import __version__
 from paceline.cli import bench, demo, plan, probe, report, run, serve, simulate
-from paceline.errors import PacelineError
+from paceline.errors import LaunchError, PacelineError
 
 # Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
@@ -41,6 +41,9 @@ def main() -> None:
     except PacelineError as error:
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
+    except OSError as error:
+        print(f"error: {error.filename or 'output'}: {error.strerror or error}.", file=sys.stderr)
+        code = LaunchError.exit_code
     except WrongUsage as error:
         print(f"error: {_wrong(error)}", file=sys.stderr)
         code = 2

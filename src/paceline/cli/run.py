@@ -43,7 +43,7 @@ def command(
         if cluster is not None or emulation is not None:
             raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
         measured = Profile.read(profile)
-        api.empty(folder)
+        folder.claim()
         measured.write(folder.profile)
     else:
         machines = api.cluster(cluster, emulation)

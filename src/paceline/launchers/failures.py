@@ -17,6 +17,8 @@ from paceline.schema.record import write_atomically
 
 INSTALLED = (str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix, "<")  # no line of these is the user's
 
+_ASK = "If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again."
+
 
 def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str) -> None:
     """Note the exception that ends a worker. ``worker``: its job and rank there; ``where``: for people."""
@@ -60,19 +62,23 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
     """The sentence for a job ``name`` that ended with ``code``."""
     record = raised(folder.errors)
     if record is not None and not _echo(record):
+        said = record["message"].rstrip(".")
+        ours = record["type"] == WorkerError.__name__
         error = WorkerError(
-            f"the recipe raised {record['type']}: {record['message'].rstrip('.')} ({record['line']})",
+            said if ours else f"the recipe raised {record['type']}: {said} ({record['line']})",
             where=record["where"],
             remedy=f"The whole traceback is in {errors}.",
         )
         error.exit_code = record["exit_code"] or WorkerError.exit_code
         return error
+    if code < 0:
+        return WorkerError(f"torchrun of job '{name}' was killed by {signal.Signals(-code).name}", remedy=_ASK)
     deaths = killed(errors)
     if deaths:
         rank, number = deaths[0]
         return WorkerError(
             f"rank {rank} of job '{name}' was killed by {signal.Signals(number).name}",
-            remedy="If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again.",
+            remedy=_ASK,
         )
     if record is not None:
         error = WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")

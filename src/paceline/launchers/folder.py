@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from paceline.errors import ConfigError
+
+_held: dict[Path, IO[str]] = {}  # locks of this process; the kernel lets go of them when it ends, however it ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,6 +18,34 @@ class RunFolder:
     """``runs/<name>/``: what workers, server and launcher tell one another, and what stays for people."""
 
     path: Path
+
+    def claim(self) -> None:
+        """Take the folder for a run of this process: what an earlier one left there goes, anything else is refused.
+
+        Raises:
+            ConfigError: it holds files and no run's lock file, or another run is writing to it.
+        """
+        lock = self.path.resolve() / ".paceline"
+        if self.path.exists() and not lock.exists() and any(self.path.iterdir()):
+            raise ConfigError(f"{self.path} holds files that are not a run's", remedy="Choose another --out.")
+        self.path.mkdir(parents=True, exist_ok=True)
+        if lock not in _held:
+            file = lock.open("a")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                file.close()
+                raise ConfigError(f"another run is writing to {self.path}", remedy="Choose another --out.") from None
+            _held[lock] = file
+            self.probe.clear()
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what a run wrote, but not its profile nor its probe, which may have been made for the next."""
+        for file in (self.plan, self.summary, self.report, self.progress, self.server, self.events):
+            file.unlink(missing_ok=True)
+        for part in (self.traces, self.errors, self.logs):
+            shutil.rmtree(part, ignore_errors=True)
 
     @property
     def plan(self) -> Path:

@@ -15,7 +15,7 @@ from typing import IO
 import psutil
 
 from paceline.errors import LaunchError
-from paceline.launchers.bootstrap import ID
+from paceline.launchers.bootstrap import ID, JOB
 
 KILL_SECONDS = 5.0
 
@@ -62,30 +62,33 @@ class Child:
         source: IO[str] | None = self._process.stdout
         if source is None:
             return
-        with path.open("w", buffering=1) as log:
-            for line in source:
-                log.write(line)
-                with contextlib.suppress(
-                    OSError, ValueError
-                ):  # a closed pipe or an odd character must not stop workers
-                    show(line.rstrip("\n"))
+        with contextlib.suppress(OSError), path.open("w", buffering=1) as log:
+            for line in source:  # to the end, come what may: a full disk or a closed pipe must not stop the workers
+                for write in (log.write, lambda text: show(text.rstrip("\n"))):
+                    with contextlib.suppress(OSError, ValueError):
+                        write(line)
 
 
-def members(run_id: str) -> list[psutil.Process]:
-    """Every process of a run but this one, however deep and whoever its parent is now: found by its environment."""
+def members(run_id: str, job: int | None = None) -> list[psutil.Process]:
+    """Every process of a run, or of one of its jobs, but this one, however deep and whoever its parent is now: found by
+    its environment."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.pid != os.getpid() and process.environ().get(ID) == run_id:
+            told = process.environ() if process.pid != os.getpid() else {}
+            if told.get(ID) == run_id and (job is None or told.get(JOB) == str(job)):
                 found.append(process)
     return found
 
 
-def end_members(run_id: str, grace: float = 0.0, hurry: Callable[[], bool] = lambda: False) -> None:
+def end_members(
+    run_id: str, grace: float = 0.0, hurry: Callable[[], bool] = lambda: False, job: int | None = None
+) -> None:
     """End every process of a run and wait until none is left.
 
     Args:
         run_id: the run.
+        job: only this job of it.
         grace: seconds between SIGTERM and SIGKILL.
         hurry: asked now and then; True ends the grace at once.
 
@@ -94,7 +97,7 @@ def end_members(run_id: str, grace: float = 0.0, hurry: Callable[[], bool] = lam
     """
     start = time.monotonic()
     asked: set[int] = set()
-    while alive := [process for process in members(run_id) if _runs(process)]:
+    while alive := [process for process in members(run_id, job) if _runs(process)]:
         seconds = time.monotonic() - start
         if seconds > grace + KILL_SECONDS:
             raise LaunchError(f"processes {[process.pid for process in alive]} do not end", remedy="kill -9 them.")

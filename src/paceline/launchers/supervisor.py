@@ -149,8 +149,10 @@ class Supervisor:
         error = failures.explain(self.folder, child.name.removeprefix("job-"), child.code or 0, child.errors)
         job = [plan.name for plan in self._plan.jobs].index(child.name.removeprefix("job-"))
         training = self.folder.progress.exists()  # all groups had joined; before that the others would wait for it
-        if not (self._wants_server and others and training and failures.killed(child.errors)):
+        killed = (child.code is not None and child.code < 0) or failures.killed(child.errors)
+        if not (self._wants_server and others and training and killed):
             raise error
+        end_members(self._id, job=job)  # where its torchrun was killed, its workers are left
         failures.forget(self.folder.errors, job)
         self._show(f"{error} The other groups go on; its open samples return to the ledger.")
         self._events.append(Event(at=time.time() - self._started, kind="fault", what=str(error)))

@@ -20,5 +20,6 @@ class Torchrun(Launcher):
             "--max-restarts=0",
             "--monitor-interval=0.2",
             f"--shutdown-timeout={SHUTDOWN_SECONDS}",
+            "--",  # or torchrun takes a --log of the recipe for a --log-dir of its own
             str(job.recipe), *job.arguments,
         ]  # fmt: skip

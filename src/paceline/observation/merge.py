@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from paceline.errors import WorkerError
+from paceline.errors import ConfigError, WorkerError
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
 
 
@@ -17,8 +17,15 @@ def merge(folder: Path) -> Trace:
 
     Raises:
         WorkerError: no worker wrote anything.
+        ConfigError: a file is no trace.
     """
-    files = [lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))]
+    try:
+        return _merged([lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))], folder)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise ConfigError(f"a trace in {folder} is damaged: {error!r}", remedy="Run it again.") from error
+
+
+def _merged(files: list[list[Any]], folder: Path) -> Trace:
     if not files:
         raise WorkerError(
             f"no worker left a trace in {folder}",

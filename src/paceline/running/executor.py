@@ -60,6 +60,11 @@ class Executor:
         """Samples trained by the whole cluster, as far as this worker knows."""
         return self._source.samples + self._unpulled
 
+    @property
+    def training(self) -> bool:
+        """An epoch has begun and is not over."""
+        return self._epoch >= 0 and not self._over
+
     def attach(self, state: FlatState, counters: Sequence[UpdateCounter]) -> None:
         """The models that exchanges carry, and the schedulers that count updates. Takes the server's first weights."""
         self._state, self.counters = state, list(counters)

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
 from paceline.emulation import cgroups
-from paceline.errors import ConfigError, LaunchError, LinkError
+from paceline.errors import ConfigError, LaunchError, LinkError, WorkerError
 from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
@@ -133,14 +133,20 @@ class Worker:
 
         def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self._failed = True
-            launch = self._launch
-            if launch.folder is not None:
-                failures.write_down(RunFolder(launch.folder).errors, (launch.job, launch.rank), error, self._where)
+            self._note(error)
             before(kind, error, trace)
 
         sys.excepthook = note
 
+    def _note(self, error: BaseException) -> None:
+        launch = self._launch
+        if launch.folder is not None:
+            failures.write_down(RunFolder(launch.folder).errors, (launch.job, launch.rank), error, self._where)
+
     def _close(self) -> None:
+        if not self._failed and self.distributed and self.executor.training:
+            early = WorkerError("the recipe ended in the middle of an epoch", where=self._where)
+            self._note(early)  # the launcher asks only if the peers that are left behind fail
         self.recorder.close(complete=not self._failed)
         if self._failed:
             return  # peers must notice at once: no goodbye, the sockets go with the process

@@ -25,9 +25,9 @@ _NO_BROADCAST: dict[str, Any] = {"forward_sync_buffers" if _RENAMED else "broadc
 class BucketClock:
     """Averages each gradient bucket over the job's workers, and notes when this worker handed over its last one.
 
-    What comes after that moment inside ``backward`` is communication that computing does not hide. It is an average, and
-    ``Run.backward`` makes up for the division, because a second backward of the same update adds to gradients that are
-    reduced already: the average of equal copies leaves them as they are, a sum would not.
+    What comes after that moment inside ``backward`` is communication that computing does not hide. It is an average,
+    and ``Run.backward`` makes up for the division, because a second backward of the same update adds to gradients that
+    are reduced already: the average of equal copies leaves them as they are, a sum would not.
 
     Args:
         clock: seconds.

@@ -20,9 +20,9 @@ class DeviceProfile(Record):
     threads: Annotated[int, Field(ge=1)]
     micro_batch: int | None
     batch: Annotated[int, Field(ge=1)]
-    samples_per_second: Annotated[float, Field(gt=0)]
-    fixed_seconds: Annotated[float, Field(ge=0)] = 0.0
-    sample_seconds: Annotated[float, Field(gt=0)] | None = None
+    samples_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class Profile(Record):

@@ -31,7 +31,7 @@ class Record(BaseModel):
             content = yaml.load(path.read_text(), Loader=_Loader)
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy="Check the path.") from error
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
                 reason = f"line {error.problem_mark.line + 1}: {error.problem}"

@@ -31,7 +31,9 @@ def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel]
         try:
             wanted = await request.json()
             group, size = str(wanted["group"]), int(wanted["size"])
-        except (ValueError, KeyError, TypeError):
+            if size < 0:
+                raise ValueError(size)
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return JSONResponse({"error": 'expected {"group": name, "size": values}'}, status_code=400)
         try:
             initialise = server.join(group, size)
