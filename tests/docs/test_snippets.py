@@ -32,8 +32,9 @@ def commands() -> list[str]:
     return [line.split("   #")[0].strip() for line in lines]
 
 
-def test_the_readmes_loop_runs_in_plain_python_and_under_a_bare_torchrun(tmp_path: Path) -> None:
-    (loop,) = [text for page, text in snippets("python") if page == "README.md"]
+@pytest.mark.parametrize(("page", "samples"), [("README.md", 1536), ("loop.md", 768)])
+def test_the_loop_runs_in_plain_python_and_under_a_bare_torchrun(tmp_path: Path, page: str, samples: int) -> None:
+    (loop,) = [text for name, text in snippets("python") if name == page]
     script = tmp_path / "train.py"
     script.write_text(loop + "print('samples', run.samples_seen)\n")
     for launch in (
@@ -42,7 +43,7 @@ def test_the_readmes_loop_runs_in_plain_python_and_under_a_bare_torchrun(tmp_pat
     ):
         done = subprocess.run([*launch, str(script)], capture_output=True, text=True, cwd=tmp_path, timeout=100)
         assert done.returncode == 0, done.stderr
-        assert "samples 1536" in done.stdout
+        assert f"samples {samples}" in done.stdout
 
 
 @pytest.mark.parametrize(("page", "text"), snippets("yaml"))
