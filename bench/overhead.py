@@ -62,7 +62,7 @@ def work() -> None:
     mine = model()
     my_optimizer = torch.optim.SGD(mine.parameters(), lr=0.01, momentum=0.9)
     mine, my_optimizer = run.setup(mine, my_optimizer)
-    plain = DistributedDataParallel(model())
+    plain = DistributedDataParallel(model(), gradient_as_bucket_view=True)  # as paceline does
     optimizer = torch.optim.SGD(plain.parameters(), lr=0.01, momentum=0.9)
     part = range(dist.get_rank(), size, WORKERS)
     loader = DataLoader(data, batch_size=SHARE, sampler=part)

@@ -187,8 +187,7 @@ def serve(
     launch = bootstrap.read()
     if not launch.token:
         raise ConfigError("PACELINE_TOKEN is not set", remedy="Set it to a long random string, the same on all hosts.")
-    if launch.launcher is not None:
-        orphans.end_with(launch.launcher)
+    orphans.end_with_launcher(launch)
     server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout)
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")

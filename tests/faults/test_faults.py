@@ -44,9 +44,9 @@ for epoch in run.epochs(1000):
 class Command:
     """A running ``paceline run`` in its own session."""
 
-    def __init__(self, folder: Path, strategy: str, *arguments: str) -> None:
+    def __init__(self, folder: Path, strategy: str, *arguments: str, recipe: str = ENDLESS) -> None:
         self.folder = folder
-        (folder / "endless.py").write_text(ENDLESS)
+        (folder / "endless.py").write_text(recipe)
         devices = [
             DeviceProfile(
                 group=name, device="cpu", speed=None, threads=1, micro_batch=None, batch=4, samples_per_second=100.0
@@ -157,15 +157,16 @@ def test_a_full_disk_does_not_stop_the_workers(tmp_path: Path) -> None:
     assert len(lines) == 20_000
 
 
-def test_a_killed_torchrun_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_torchrun_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: Path, killed: int) -> None:
     recipe = ENDLESS.replace("100_000", "2_000").replace("epochs(1000)", "epochs(2)")
     recipe = recipe.partition("        if number == 5")[0] + (
-        "        if number == 5 and run.place.rank == 1:\n            os.kill(os.getppid(), 9)\n"
+        f"        if number == 5 and run.place.rank == {killed}:\n            os.kill(os.getppid(), 9)\n"
     )
     made = harness.plan("hybrid", [harness.worker(4, group="a")], [harness.worker(4, group="b")], local_steps=(2, 2))
     lines, events = harness.run(made, recipe, tmp_path)
     assert "fault" in [event.kind for event in events]
-    assert any("torchrun of job 'job1' was killed by SIGKILL" in line for line in lines)
+    assert any(f"torchrun of job 'job{killed}' was killed by SIGKILL" in line for line in lines)
 
 
 def test_a_killed_worker_of_an_all_reduce(start: Callable[..., Command]) -> None:
@@ -185,6 +186,22 @@ def test_a_killed_launcher_takes_everything_with_it(start: Callable[..., Command
     command.process.communicate()
     _, alive = psutil.wait_procs(children, timeout=30)
     assert alive == []
+
+
+def test_a_launcher_killed_before_the_recipe_calls_init_leaves_not_even_what_that_started(tmp_path: Path) -> None:
+    slow = Command(
+        tmp_path,
+        "allreduce",
+        recipe="import subprocess\nprint('loading', flush=True)\nsubprocess.run(['sleep', '1000'])\n",
+    )
+    while "loading" not in slow.process.stdout.readline():
+        pass
+    children = psutil.Process(slow.process.pid).children(recursive=True)
+    slow.process.kill()
+    slow.process.communicate()
+    _, alive = psutil.wait_procs(children, timeout=30)
+    assert alive == []
+    assert slow.leftovers() == []
 
 
 def test_a_killed_server(start: Callable[..., Command]) -> None:

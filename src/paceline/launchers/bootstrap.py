@@ -19,7 +19,7 @@ class Launch:
     """One process's place in a run. ``folder`` is the run's, or None outside ``paceline run``.
 
     ``rank`` and ``world_size`` are within the job; ``job`` is the job's index in the plan.
-    ``launcher``: its process, if it runs on this host.
+    ``launcher``: its process, if it runs on this host; ``run_id`` is in the environment of every process of the run.
     """
 
     rank: int
@@ -30,6 +30,7 @@ class Launch:
     token: str
     quotas: Path | None
     launcher: int | None
+    run_id: str
 
     @property
     def distributed(self) -> bool:
@@ -56,15 +57,17 @@ def read(environment: Mapping[str, str] | None = None) -> Launch:
         token=given.get(TOKEN, ""),
         quotas=Path(quotas) if quotas else None,
         launcher=_launcher(given.get(LAUNCHER, "")),
+        run_id=given.get(ID, ""),
     )
 
 
 def child_environment(
-    run_id: str, folder: Path, token: str, job: int = 0, quotas: Path | None = None
+    run_id: str, folder: Path, token: str, job: int = -1, quotas: Path | None = None
 ) -> dict[str, str]:
     """The environment of a process of run ``run_id``: this one's, plus what ``read`` needs.
 
-    The token is never on a command line, where other users could see it.
+    ``job`` is -1 for a process of no job, as the server. The token is never on a command line, where other users could
+    see it.
     """
     added = {
         RUN: str(folder.absolute()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -9,23 +10,28 @@ import time
 
 import psutil
 
-from paceline.errors import LinkError
+from paceline.errors import LaunchError, LinkError
+from paceline.launchers.bootstrap import Launch
+from paceline.launchers.processes import end_members
 
 LOOK_SECONDS = 1.0
 
 
-def end_with(launcher: int) -> None:
-    """End this process within about a second of the death of process ``launcher``."""
+def end_with_launcher(launch: Launch) -> None:
+    """End this process and all others of its run within about a second of the launcher's death; nothing to do without
+    a launcher on this host."""
+    if launch.launcher is None:
+        return
     try:
-        process = psutil.Process(launcher)
+        process = psutil.Process(launch.launcher)
     except psutil.NoSuchProcess:
-        _end(launcher)
+        _end(launch)
         return
 
     def watch() -> None:
         while _runs(process):
             time.sleep(LOOK_SECONDS)
-        _end(launcher)
+        _end(launch)
 
     threading.Thread(target=watch, daemon=True).start()
 
@@ -38,6 +44,8 @@ def _runs(process: psutil.Process) -> bool:
         return False
 
 
-def _end(launcher: int) -> None:
-    print(f"error: the launcher (process {launcher}) is gone; ending too.", file=sys.stderr, flush=True)
+def _end(launch: Launch) -> None:
+    print(f"error: the launcher (process {launch.launcher}) is gone; ending too.", file=sys.stderr, flush=True)
+    with contextlib.suppress(LaunchError):
+        end_members(launch.run_id)  # also what a recipe has started, which watches nobody
     os._exit(LinkError.exit_code)  # from a thread, nothing less ends a process that sits in a collective

@@ -14,7 +14,7 @@ class Torchrun(Launcher):
 
     def command(self, job: Job) -> list[str]:
         return [
-            sys.executable, "-m", "torch.distributed.run",
+            sys.executable, "-m", "paceline.launchers.agent",
             "--standalone",
             f"--nproc-per-node={job.processes}",
             "--max-restarts=0",

@@ -48,8 +48,7 @@ class Worker:
         self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
         self.wrapped: list[DistributedDataParallel] = []
-        if launch.launcher is not None:
-            orphans.end_with(launch.launcher)
+        orphans.end_with_launcher(launch)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             # Whole lines at once, also under PYTHONUNBUFFERED: workers share one pipe.
             sys.stdout.reconfigure(line_buffering=True, write_through=False)
