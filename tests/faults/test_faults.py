@@ -27,7 +27,10 @@ run = paceline.init(global_batch=8)
 model, optimizer = run.setup(model, optimizer)
 for epoch in run.epochs(1000):
     for number, (x,) in enumerate(run.loader(data)):
-        run.backward(model(x).mean())
+        loss = model(x).mean()
+        run.backward(loss)
+        if sys.argv[1:] == ["again"]:
+            run.backward(loss)
         optimizer.step()
         optimizer.zero_grad()
         if number == 3:
@@ -128,6 +131,12 @@ def test_a_sum_over_groups_that_are_not_in_step_is_refused_at_once(start: Callab
     assert "run.reduce was called inside the training loop of hybrid" in errors
     assert "Call it after the loop" in errors
     assert "endless.py:" in errors  # the user's line, not ours
+
+
+def test_a_second_backward_that_would_not_be_reduced_is_refused(start: Callable[..., Command]) -> None:
+    code, errors = start("allreduce", "again").end()
+    assert code == 2
+    assert "run.backward was called again through the same forward" in errors
 
 
 def test_a_worker_that_leaves_early_is_named_and_not_its_peers_complaint(start: Callable[..., Command]) -> None:

@@ -118,14 +118,12 @@ class Run:
         if not self._window.open:
             raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
         weight = self._worker.peers * self._window.samples / self._window.total
-        buckets = self._loop.watch.buckets
-        left = buckets.left
-        (loss * weight).backward()  # type: ignore[no-untyped-call]
-        if self._worker.wrapped and self._window.last and buckets.left == left:
+        if self._worker.wrapped and not self._loop.watch.backward.called:
             raise ConfigError(
                 "run.backward was called again through the same forward, which DistributedDataParallel does not reduce",
                 remedy="Add the losses, run.backward(a + b), or call the model again for the second.",
             )
+        (loss * weight).backward()  # type: ignore[no-untyped-call]
         self._window.differentiated()
         if self._window.last:
             self._loop.watch.communicated()
@@ -180,7 +178,8 @@ class Run:
 
     def _wrapped(self, thing: Any) -> Any:
         if isinstance(thing, nn.Module) and self._worker.reduces and any(p.requires_grad for p in thing.parameters()):
-            wrapped = wrap(thing, self._loop.watch.buckets)
+            wrapped = wrap(thing)
+            self._loop.watch.backward.follow(wrapped)
             self._worker.wrapped.append(wrapped)
             return wrapped
         return thing

@@ -9,7 +9,7 @@ from paceline.emulation.pacing import Pacer
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
-from paceline.running.wrapping import BucketClock, pace
+from paceline.running.wrapping import BackwardClock, pace
 
 
 class Stopwatch:
@@ -24,7 +24,7 @@ class Stopwatch:
         self._cuda = place.device.type == "cuda"
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
-        self.buckets = BucketClock(self._clock)
+        self.backward = BackwardClock(self._clock)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since = 0.0
@@ -47,11 +47,11 @@ class Stopwatch:
 
     def communicated(self) -> None:
         """Backward ended; what came after the last bucket was communication."""
-        if self.buckets.last_at > self._since:
+        if self.backward.last_at > self._since:
             now = self._clock()
-            self._pacer.waited(now - self.buckets.last_at)
-            self._recorder.span("compute", self._since, self.buckets.last_at)
-            self._recorder.span("exchange", self.buckets.last_at, now)
+            self._pacer.waited(now - self.backward.last_at)
+            self._recorder.span("compute", self._since, self.backward.last_at)
+            self._recorder.span("exchange", self.backward.last_at, now)
             self._since = now
 
     def computed(self) -> None:

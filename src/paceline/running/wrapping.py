@@ -1,6 +1,6 @@
 """The user's models, optimizers and schedulers, made ready for a run."""
 
-# No `from __future__ import annotations`: DistributedDataParallel looks at the types of a hook's arguments.
+from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed import GradBucket  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
@@ -22,42 +21,39 @@ _RENAMED = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).
 _NO_BROADCAST: dict[str, Any] = {"forward_sync_buffers" if _RENAMED else "broadcast_buffers": False}
 
 
-class BucketClock:
-    """Averages each gradient bucket over the job's workers, and notes when this worker handed over its last one.
+class BackwardClock:
+    """Notes when backward made a model's last gradient, and whether the model was called before it.
 
-    What comes after that moment inside ``backward`` is communication that computing does not hide. It is an average,
-    and ``Run.backward`` makes up for the division, because a second backward of the same update adds to gradients that
-    are reduced already: the average of equal copies leaves them as they are, a sum would not.
-
-    Args:
-        clock: seconds.
+    What comes after that moment inside ``backward`` is communication that computing does not hide.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.last_at = 0.0
-        self.left = 0  # buckets handed over so far
+        self.called = False  # since the last backward
 
-    def reduce(self, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-        """One bucket's sum, as DistributedDataParallel's hooks return it."""
-        self.last_at = self._clock()
-        self.left += 1
-        work = dist.all_reduce(bucket.buffer().div_(dist.get_world_size()), async_op=True)
-        return work.get_future().then(lambda future: future.value()[0])  # type: ignore[no-any-return]
+    def follow(self, model: nn.Module) -> None:
+        """Listen to a model's forward and gradients."""
+        model.register_forward_hook(self._forward)
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
+
+    def _forward(self, *_: Any) -> None:
+        self.called = True
+
+    def _gradient(self, _: Tensor) -> None:
+        self.last_at, self.called = self._clock(), False
 
 
-def _hook(state: BucketClock, bucket: GradBucket) -> torch.futures.Future[Tensor]:
-    return state.reduce(bucket)
+def wrap(model: nn.Module) -> DistributedDataParallel:
+    """A model whose gradients are averaged over the job, bucket by bucket, while backward runs.
 
-
-def wrap(model: nn.Module, buckets: BucketClock) -> DistributedDataParallel:
-    """A model whose gradients are averaged over the job while backward runs.
-
-    Buffers are not broadcast at every forward; ``merge_buffers`` joins them once an epoch.
+    An average, for which ``Run.backward`` makes up, because a second backward of the same update adds to gradients that
+    are reduced already: the average of equal copies leaves them as they are, a sum would not. Buffers are not broadcast
+    at every forward; ``merge_buffers`` joins them once an epoch.
     """
-    wrapped = DistributedDataParallel(model, gradient_as_bucket_view=True, **_NO_BROADCAST)
-    wrapped.register_comm_hook(buckets, _hook)
-    return wrapped
+    return DistributedDataParallel(model, gradient_as_bucket_view=True, **_NO_BROADCAST)
 
 
 def pace(model: nn.Module, settle: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""A model made ready: an emulated device's rests in forward and backward, and buckets behind them (real gloo)."""
+"""A model made ready: an emulated device's rests in forward and backward, and the clock behind them (real gloo)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from paceline.running.wrapping import BucketClock, pace, wrap
+from paceline.running.wrapping import BackwardClock, pace, wrap
 
 
 @pytest.fixture
@@ -30,16 +30,21 @@ def test_an_emulated_device_rests_after_each_layer_and_each_gradient() -> None:
     assert len(rests) == 3 + 3
 
 
-def test_a_bucket_leaves_after_the_rests_of_its_gradients(group: None) -> None:
+def test_the_last_gradient_is_noted_behind_the_rests(group: None) -> None:
     done: list[str] = []
 
     def clock() -> float:
-        done.append("bucket")
-        return 0.0
+        done.append("noted")
+        return float(len(done))
 
-    model = nn.Linear(2, 3)
+    model, backward = nn.Linear(2, 3), BackwardClock(clock)
     pace(model, lambda: done.append("rest"))
-    wrapped = wrap(model, BucketClock(clock))
-    wrapped(torch.ones(4, 2)).sum().backward()
-    assert done == ["rest", "rest", "rest", "bucket"]  # forward, two gradients
+    wrapped = wrap(model)
+    backward.follow(wrapped)
+    loss = wrapped(torch.ones(4, 2)).sum()
+    assert backward.called
+    loss.backward()
+    assert done == ["rest", "rest", "noted", "rest", "noted"]  # forward, two gradients
+    assert backward.last_at == 5.0
+    assert not backward.called
     assert torch.equal(model.weight.grad, torch.full((3, 2), 4.0))
