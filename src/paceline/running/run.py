@@ -68,7 +68,7 @@ class Run:
         models, optimizers, schedulers = sort_out(things)
         for model in models:
             self._loop.watch.follow(model.to(self.device))
-        self._worker.check(models, optimizers)
+        self._worker.check(optimizers)
         for optimizer in optimizers:
             step_in(optimizer, self._window)
         counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in schedulers]

@@ -15,7 +15,7 @@ from paceline.running.wrapping import BackwardClock, pace
 class Stopwatch:
     """Follows one worker's loop.
 
-    batch handed over      last bucket      backward ends         loop asks again
+    batch handed over     last gradient     backward ends         loop asks again
     |------- compute -----------|--- exchange ----|--- compute (step, rest) ---|
     """
 
@@ -46,7 +46,7 @@ class Stopwatch:
         self._since, self._samples = self._clock(), samples
 
     def communicated(self) -> None:
-        """Backward ended; what came after the last bucket was communication."""
+        """Backward ended; what came after the last gradient was communication."""
         if self.backward.last_at > self._since:
             now = self._clock()
             self._pacer.waited(now - self.backward.last_at)

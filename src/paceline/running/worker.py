@@ -66,7 +66,7 @@ class Worker:
         """This worker takes its share of an update in several micro-batches."""
         return self.place.worker.micro_batch is not None and self.place.worker.share > self.place.worker.micro_batch
 
-    def check(self, models: list[nn.Module], optimizers: list[Optimizer]) -> None:
+    def check(self, optimizers: list[Optimizer]) -> None:
         """Refuse what this place in the plan cannot train exactly.
 
         Raises:
