@@ -68,7 +68,7 @@ def test_a_real_run_and_its_simulation_do_the_same_operations(tmp_path: Path, st
         if get(
             strategy
         ).layout.server:  # how many leases a group gets is a matter of time; what it does with them is not
-            rounds = 12
+            rounds = 9  # the first exchange: a group that the other outran may find the epoch used up after it
             assert [shape(op) for op in real[:rounds]] == [shape(op) for op in simulated[:rounds]]
         else:
             assert real == simulated

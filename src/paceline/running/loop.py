@@ -14,20 +14,23 @@ from paceline.data.batches import Collate, fetch, length, to_device
 from paceline.data.sampler import evaluation_part, order
 from paceline.errors import ConfigError
 from paceline.ops import Compute, Range
+from paceline.running.gradients import Gradients
 from paceline.running.timing import Stopwatch
 from paceline.running.window import Window
 from paceline.running.worker import Worker
 from paceline.running.wrapping import merge_buffers
+from paceline.schema.settings import Settings
 
 
 class Loop:
     """One worker's place in epochs, updates and micro-batches."""
 
-    def __init__(self, worker: Worker, window: Window, global_batch: int, seed: int) -> None:
+    def __init__(self, worker: Worker, window: Window, gradients: Gradients, settings: Settings) -> None:
         self.epoch, self.epochs = 0, 1
         self.watch = Stopwatch(worker.recorder, worker.place)
         self._worker, self._executor, self._place = worker, worker.executor, worker.place
-        self._window, self._global_batch, self._seed = window, global_batch, seed
+        self._window, self._gradients = window, gradients
+        self._global_batch, self._seed = settings.global_batch, settings.seed
         self._size, self._finished = 0, -1
 
     def training(self, dataset: Dataset[Any], collate: Collate, shuffle: bool) -> Iterator[Any]:
@@ -86,13 +89,14 @@ class Loop:
         samples = len(part) if compute.part else 0
         first = part.start == compute.part.start or not compute.part
         last = part.stop == compute.part.stop or not compute.part
-        self._window.begin(samples, compute.total, first, last)
-        for model in self._worker.wrapped:
-            model.require_backward_grad_sync = last
+        self._window.begin(samples, first, last)
+        self._gradients.begin(samples, compute.total)
         self.watch.computing(samples)
 
     def _end_batch(self) -> None:
         """The loop asks for the next batch."""
+        if self._window.last:
+            self._gradients.end()
         self.watch.computed()
         seconds, since = self._place.plan.probe_seconds, self._executor.measured_since
         if seconds is not None and since is not None and self._worker.recorder.clock() - since > seconds:

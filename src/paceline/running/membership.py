@@ -50,8 +50,6 @@ def take_place(launch: Launch, global_batch: int) -> Place:
     Raises:
         ConfigError: plan, launch and ``global_batch`` do not fit together.
     """
-    if global_batch < 1:
-        raise ConfigError(f"global_batch is {global_batch}", expected="1 or more samples per update")
     folder = RunFolder(launch.folder) if launch.folder else None
     plan = Plan.read(folder.plan) if folder else _default_plan(launch, global_batch)
     plan = _filled(plan, global_batch)

@@ -14,34 +14,63 @@ from paceline.data.batches import Collate
 from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
 from paceline.running import checkpoint
+from paceline.running.gradients import Gradients
 from paceline.running.loop import Loop
 from paceline.running.window import UpdateCounter, Window, keep_gradients, step_in
 from paceline.running.worker import Worker
-from paceline.running.wrapping import sort_out, wrap
+from paceline.running.wrapping import share_first_weights, sort_out
+from paceline.schema.settings import Precision, RateRule, Reduction, Settings
 
 
-def init(*, global_batch: int, seed: int = 0) -> Run:
+def init(
+    *,
+    global_batch: int,
+    seed: int = 0,
+    reduction: Reduction = "sample-mean",
+    precision: Precision = "float32",
+    lr_rule: RateRule = "none",
+    base_batch: int | None = None,
+) -> Run:
     """Join whatever launched this process: ``paceline run``, a bare torchrun, or nothing (then alone).
 
     Args:
         global_batch: samples per update of the whole cluster, whatever the number of workers.
-        seed: of the order of samples.
+        seed: of the order of samples, and of what is random in a sample or a batch.
+        reduction: what the losses given to ``run.backward`` are over a batch: a mean over samples, a mean over tokens
+            (then ``run.backward(loss, weight=tokens)``), or a sum.
+        precision: of ``run.autocast()``. ``auto`` takes the best that every device of the cluster has in hardware.
+        lr_rule: whether learning rates were chosen for another batch, ``base_batch``, and grow from there to the
+            global batch: ``linear`` with it (Goyal et al. 2017), ``sqrt`` with its root.
+        base_batch: samples per update that the learning rates in the script are for.
 
     Raises:
-        ConfigError: ``global_batch`` and the plan or the number of workers do not fit together.
+        ConfigError: an argument is wrong by itself, or does not fit the plan or the number of workers.
         LaunchError: an emulated device could not be set up.
     """
-    return Run(Worker(bootstrap.read(), global_batch), global_batch, seed)
+    told = Settings.parse(
+        {
+            "global_batch": global_batch,
+            "seed": seed,
+            "reduction": reduction,
+            "precision": precision,
+            "lr_rule": lr_rule,
+            "base_batch": base_batch,
+        },
+        "paceline.init",
+    )
+    return Run(Worker(bootstrap.read(), told), told)
 
 
 class Run:
     """One training run, seen from one worker. Made by ``paceline.init``; every worker makes the same calls."""
 
-    def __init__(self, worker: Worker, global_batch: int, seed: int) -> None:
-        self.place, self.global_batch, self.seed = worker.place, global_batch, seed
+    def __init__(self, worker: Worker, settings: Settings) -> None:
+        self.place, self.settings = worker.place, settings
+        self.global_batch, self.seed = settings.global_batch, settings.seed
         self.device = worker.place.device
         self._worker, self._window = worker, Window()
-        self._loop = Loop(worker, self._window, global_batch, seed)
+        self._gradients = Gradients(self._window, settings.reduction, worker.place.member.position, worker.peers)
+        self._loop = Loop(worker, self._window, self._gradients, settings)
 
     @property
     def is_main(self) -> bool:
@@ -72,12 +101,14 @@ class Run:
         for optimizer in optimizers:
             step_in(optimizer, self._window)
         counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in schedulers]
+        if self._worker.reduces:
+            share_first_weights(models)
+        self._gradients.attach(models)
         self._worker.attach(models, counters)
-        ready = tuple(self._wrapped(thing) for thing in things)
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
-            for model in {*models, *self._worker.wrapped}:
+            for model in models:
                 keep_gradients(model, self._window)
-        return ready[0] if len(ready) == 1 else ready
+        return things[0] if len(things) == 1 else things
 
     def epochs(self, count: int) -> Iterator[int]:
         """Epoch numbers from 0; ``loader`` shuffles by them."""
@@ -105,35 +136,33 @@ class Run:
             raise ConfigError("run.loader was called before run.setup", remedy="Call run.setup(model, optimizer).")
         return self._loop.training(dataset, collate_fn, shuffle)
 
-    def backward(self, loss: Tensor) -> None:
-        """Gradients of ``loss``, a mean over the samples of the batch that the loader gave last.
+    def backward(self, loss: Tensor, weight: float | None = None) -> None:
+        """Gradients of ``loss``, weighed so that their sum over all workers is that of one device on the whole batch.
 
-        The loss is weighed by samples before backward, never the gradient after it, so that the average over the W
-        workers that reduce together is the gradient of one device on the whole batch: W n_i/N L_i, summed, over W. May
-        be called several times an update, as for several losses; their gradients add up.
+        The loss is weighed before backward, never the gradient after it. May be called several times an update, as for
+        several losses; their gradients add up.
+
+        Args:
+            loss: over the batch that the loader gave last: a mean over its samples, a mean over its tokens, or a sum,
+                as ``reduction`` said in ``init``.
+            weight: with ``token-mean``, how many tokens the loss is a mean over.
 
         Raises:
-            ConfigError: outside ``run.loader``; a second time through the same forward where workers reduce together.
+            ConfigError: outside ``run.loader``; a weight is missing or not wanted.
         """
-        if not self._window.open:
-            raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
-        weight = self._worker.peers * self._window.samples / self._window.total
-        if self._worker.wrapped and not self._loop.watch.backward.called:
-            raise ConfigError(
-                "run.backward was called again through the same forward, which DistributedDataParallel does not reduce",
-                remedy="Add the losses, run.backward(a + b), or call the model again for the second.",
-            )
-        (loss * weight).backward()  # type: ignore[no-untyped-call]
-        self._window.differentiated()
-        if self._window.last:
-            self._loop.watch.communicated()
+        self._gradients.backward(loss, weight)
+        if self._window.last and self._worker.reduces:
+            with self._loop.watch.exchanging():
+                self._gradients.reduce()
+        elif self._window.last:
+            self._gradients.reduce()
 
     def clip_grad_norm_(self, model: nn.Module, max_norm: float) -> Tensor:
         """Clip the norm of the reduced gradient, before ``optimizer.step()``. Returns the norm before clipping, or nan
         where the update is not complete yet."""
         if not self._window.last:
             return torch.tensor(float("nan"))
-        return nn.utils.clip_grad_norm_(self.unwrap(model).parameters(), max_norm)
+        return nn.utils.clip_grad_norm_(model.parameters(), max_norm)
 
     def reduce(self, total: Tensor | float, count: Tensor | float) -> float:
         """``total / count``, both summed over the whole cluster; nan if the count is 0. Every worker must call it.
@@ -167,19 +196,11 @@ class Run:
             print(*things, flush=True)
 
     def unwrap(self, model: nn.Module) -> nn.Module:
-        """The user's own model, without what ``setup`` put around it."""
-        inner = getattr(model, "module", model)
-        return inner if any(inner is known for known in self._worker.models) else model
+        """The model as it was written, without what ``torch.compile`` put around it."""
+        inner = getattr(model, "_orig_mod", model)
+        return inner if isinstance(inner, nn.Module) else model
 
     def save(self, path: str | Path) -> None:
         """Write weights and the sample count into the folder ``path``, on the main worker; whole or not at all."""
         if self.is_main:
             checkpoint.save(Path(path), self._worker.models, self.samples_seen, self._loop.epoch)
-
-    def _wrapped(self, thing: Any) -> Any:
-        if isinstance(thing, nn.Module) and self._worker.reduces and any(p.requires_grad for p in thing.parameters()):
-            wrapped = wrap(thing)
-            self._loop.watch.backward.follow(wrapped)
-            self._worker.wrapped.append(wrapped)
-            return wrapped
-        return thing

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import nn
 
@@ -9,13 +12,13 @@ from paceline.emulation.pacing import Pacer
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
-from paceline.running.wrapping import BackwardClock, pace
+from paceline.running.wrapping import pace
 
 
 class Stopwatch:
     """Follows one worker's loop.
 
-    batch handed over     last gradient     backward ends         loop asks again
+    batch handed over     backward ends     gradients summed      loop asks again
     |------- compute -----------|--- exchange ----|--- compute (step, rest) ---|
     """
 
@@ -24,7 +27,6 @@ class Stopwatch:
         self._cuda = place.device.type == "cuda"
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
-        self.backward = BackwardClock(self._clock)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since = 0.0
@@ -45,14 +47,16 @@ class Stopwatch:
         self._pacer.begin()
         self._since, self._samples = self._clock(), samples
 
-    def communicated(self) -> None:
-        """Backward ended; what came after the last gradient was communication."""
-        if self.backward.last_at > self._since:
-            now = self._clock()
-            self._pacer.waited(now - self.backward.last_at)
-            self._recorder.span("compute", self._since, self.backward.last_at)
-            self._recorder.span("exchange", self.backward.last_at, now)
-            self._since = now
+    @contextmanager
+    def exchanging(self) -> Iterator[None]:
+        """Backward is through; what comes now is communication that computing does not hide."""
+        start = self._clock()
+        yield
+        now = self._clock()
+        self._pacer.waited(now - start)
+        self._recorder.span("compute", self._since, start)
+        self._recorder.span("exchange", start, now)
+        self._since = now
 
     def computed(self) -> None:
         """The loop came back for more."""

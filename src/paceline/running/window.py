@@ -7,6 +7,7 @@ from types import MethodType
 from typing import Any
 
 from torch import nn
+from torch.amp import GradScaler
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
@@ -19,24 +20,43 @@ class Window:
     def __init__(self) -> None:
         self.open = False
         self.samples = 0
-        self.total = 1
         self.first = self.last = True
         self.update = 0
         self.stepped = 0  # the update in which an optimizer stepped last
         self.accumulating = False
         self.has_gradient = False
+        self._step_passed = False  # the loop came to a step in this micro-batch
 
-    def begin(self, samples: int, total: int, first: bool, last: bool) -> None:
-        """A micro-batch of ``samples`` of the update's ``total`` over all peers; ``last`` completes the update."""
-        self.open, self.samples, self.total, self.first, self.last = True, samples, total, first, last
+    def begin(self, samples: int, first: bool, last: bool) -> None:
+        """A micro-batch of ``samples`` samples; ``last`` completes the update."""
+        self.open, self.samples, self.first, self.last = True, samples, first, last
+        self._step_passed = False
         if first:
             self.update += 1
             self.accumulating = self.has_gradient = False
 
-    def differentiated(self) -> None:
-        """A backward of this update is through; in an update of several micro-batches its gradient must be kept."""
+    def differentiating(self) -> None:
+        """A backward of this update begins; in an update of several micro-batches its gradient must be kept.
+
+        Raises:
+            ConfigError: it comes after a step, which in an update of several micro-batches has not happened yet.
+        """
+        if self._step_passed and not (self.first and self.last):
+            raise ConfigError(
+                "run.backward came after a step in one batch, and this worker's share is cut into micro-batches, where "
+                "steps wait for the last one",
+                expected="all backward calls of a batch before its steps, or a share that fits at once",
+                remedy="Raise micro_batch in the cluster file, or lower the global batch.",
+            )
         self.has_gradient = True
         self.accumulating = not (self.first and self.last)
+
+    def step(self) -> bool:
+        """The loop comes to a step; True if it is due."""
+        self._step_passed = True
+        if self.last:
+            self.stepped = self.update
+        return self.last
 
     def end(self) -> None:
         """The loop is between updates."""
@@ -54,15 +74,13 @@ def step_in(optimizer: Optimizer, window: Window) -> None:
 
     @wraps(step)
     def gated_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if not window.last:
-            return None
-        if window.open and not window.has_gradient and not (args or kwargs):  # a closure may still call backward
+        if window.open and window.last and not window.has_gradient and not (args or kwargs):
+            # a closure may still call backward; nothing else may
             raise ConfigError(
                 "optimizer.step() came before any run.backward(loss) of this update",
                 remedy="Write run.backward(loss) instead of loss.backward(): it weighs this worker's share.",
             )
-        window.stepped = window.update
-        return step(*args, **kwargs)
+        return step(*args, **kwargs) if window.step() else None
 
     setattr(optimizer, "step", MethodType(gated_step, optimizer))  # noqa: B010  mypy forbids the plain assignment
     keep_gradients(optimizer, window)
@@ -78,6 +96,28 @@ def keep_gradients(thing: Optimizer | nn.Module, window: Window) -> None:
             zero_grad(*args, **kwargs)
 
     setattr(thing, "zero_grad", MethodType(gated, thing))  # noqa: B010
+
+
+def scale_in(scaler: GradScaler, window: Window) -> None:
+    """Make a loss scaler look at gradients and move its scale once an update, when they are complete."""
+    unscale, step, update = scaler.unscale_, scaler.step, scaler.update
+
+    @wraps(unscale)
+    def gated_unscale(self: GradScaler, *args: Any, **kwargs: Any) -> None:
+        if window.last:
+            unscale(*args, **kwargs)
+
+    @wraps(step)
+    def gated_step(self: GradScaler, *args: Any, **kwargs: Any) -> Any:
+        return step(*args, **kwargs) if window.step() else None  # also where it will skip the optimizer's step
+
+    @wraps(update)
+    def gated_update(self: GradScaler, *args: Any, **kwargs: Any) -> None:
+        if window.last:
+            update(*args, **kwargs)
+
+    for name, gated in (("unscale_", gated_unscale), ("step", gated_step), ("update", gated_update)):
+        setattr(scaler, name, MethodType(gated, scaler))
 
 
 class UpdateCounter:

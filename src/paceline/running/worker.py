@@ -14,7 +14,6 @@ from types import TracebackType
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.optim import LBFGS, Optimizer
 
 from paceline.emulation import cgroups
@@ -28,6 +27,7 @@ from paceline.running.flat import FlatState
 from paceline.running.membership import Place, take_place
 from paceline.running.sources import ServerSource, join
 from paceline.running.window import UpdateCounter
+from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
 from paceline.strategies.base import get
@@ -36,18 +36,17 @@ from paceline.strategies.base import get
 class Worker:
     """Owns what must be let go of when the process ends."""
 
-    def __init__(self, launch: Launch, global_batch: int) -> None:
+    def __init__(self, launch: Launch, settings: Settings) -> None:
         self._launch = launch
         self._where = f"rank {launch.rank} of job {launch.job} on {socket.gethostname()}"
         self._failed = False
         self._watch_for_errors()
-        self.place = take_place(launch, global_batch)
+        self.place = take_place(launch, settings.global_batch)
         self._where = str(self.place)
         self.distributed = launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
         self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
-        self.wrapped: list[DistributedDataParallel] = []
         orphans.end_with_launcher(launch)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             # Whole lines at once, also under PYTHONUNBUFFERED: workers share one pipe.
@@ -70,19 +69,12 @@ class Worker:
         """Refuse what this place in the plan cannot train exactly.
 
         Raises:
-            ConfigError: LBFGS where workers reduce together; several optimizers with micro-batches.
+            ConfigError: LBFGS where workers reduce together.
         """
-        own = self.place.worker
         if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in optimizers):
             raise ConfigError(
                 "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
                 remedy="Use an optimizer without a closure, or --strategy alone.",
-            )
-        if len(optimizers) > 1 and self.accumulates:
-            raise ConfigError(
-                f"{len(optimizers)} optimizers, and a share of {own.share} cut into micro-batches of {own.micro_batch}",
-                expected="one optimizer where gradients are accumulated",
-                remedy="Raise micro_batch in the cluster file, or lower the global batch.",
             )
 
     def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:

@@ -2,58 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from paceline.errors import ConfigError
-from paceline.observation.clock import Clock
-
-# Torch renamed this argument of DistributedDataParallel, and warns of the old name where it knows the new one.
-_RENAMED = "forward_sync_buffers" in inspect.signature(DistributedDataParallel).parameters
-_NO_BROADCAST: dict[str, Any] = {"forward_sync_buffers" if _RENAMED else "broadcast_buffers": False}
-
-
-class BackwardClock:
-    """Notes when backward made a model's last gradient, and whether the model was called before it.
-
-    What comes after that moment inside ``backward`` is communication that computing does not hide.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self.last_at = 0.0
-        self.called = False  # since the last backward
-
-    def follow(self, model: nn.Module) -> None:
-        """Listen to a model's forward and gradients."""
-        model.register_forward_hook(self._forward)
-        for parameter in model.parameters():
-            if parameter.requires_grad:
-                parameter.register_post_accumulate_grad_hook(self._gradient)  # type: ignore[no-untyped-call]
-
-    def _forward(self, *_: Any) -> None:
-        self.called = True
-
-    def _gradient(self, _: Tensor) -> None:
-        self.last_at, self.called = self._clock(), False
-
-
-def wrap(model: nn.Module) -> DistributedDataParallel:
-    """A model whose gradients are averaged over the job, bucket by bucket, while backward runs.
-
-    An average, for which ``Run.backward`` makes up, because a second backward of the same update adds to gradients that
-    are reduced already: the average of equal copies leaves them as they are, a sum would not. Buffers are not broadcast
-    at every forward; ``merge_buffers`` joins them once an epoch.
-    """
-    return DistributedDataParallel(model, gradient_as_bucket_view=True, **_NO_BROADCAST)
 
 
 def pace(model: nn.Module, settle: Callable[[], None]) -> None:
@@ -73,12 +32,26 @@ def pace(model: nn.Module, settle: Callable[[], None]) -> None:
 
 @torch.no_grad()
 def merge_buffers(models: Sequence[nn.Module], part: float) -> None:
-    """Average floating-point buffers over the job, each worker's weighing its ``part`` of the samples."""
+    """Average floating-point buffers over the job, each worker's weighing its ``part`` of the samples.
+
+    Not BatchNorm's: those are merged in every update.
+    """
     for model in models:
+        merged = {id(b) for m in model.modules() if isinstance(m, _BatchNorm) for b in m.buffers(recurse=False)}
         for buffer in model.buffers():
-            if buffer.is_floating_point():
-                buffer.mul_(part)
-                dist.all_reduce(buffer)
+            if buffer.is_floating_point() and id(buffer) not in merged:
+                whole = buffer.mul(part)
+                dist.all_reduce(whole)
+                buffer.copy_(whole)
+
+
+@torch.no_grad()
+def share_first_weights(models: Sequence[nn.Module]) -> None:
+    """Give the first worker's parameters and buffers to the whole job."""
+    for tensor in dict.fromkeys(t for model in models for t in (*model.parameters(), *model.buffers())):
+        dense = tensor.detach().contiguous()
+        dist.broadcast(torch.view_as_real(dense) if dense.is_complex() else dense, src=0)
+        tensor.copy_(dense)
 
 
 def sort_out(things: Sequence[Any]) -> tuple[list[nn.Module], list[Optimizer], list[LRScheduler]]:

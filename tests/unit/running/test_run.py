@@ -16,11 +16,13 @@ from paceline.errors import ConfigError
 from paceline.launchers.bootstrap import read
 from paceline.running.run import Run
 from paceline.running.worker import Worker
+from paceline.schema.settings import Settings
 
 
 @pytest.fixture
 def run() -> Run:
-    return Run(Worker(read({}), 4), global_batch=4, seed=1)
+    settings = Settings(global_batch=4, seed=1)
+    return Run(Worker(read({}), settings), settings)
 
 
 def data(size: int = 10) -> TensorDataset:

@@ -25,11 +25,11 @@ def test_micro_batches_add_up_to_one_update_wherever_the_loop_zeroes(zero_first:
     zeroed = model if by_model else optimizer
     for expected in (0.25, -0.5):
         for number in range(3):
-            window.begin(samples=1, total=3, first=number == 0, last=number == 2)
+            window.begin(samples=1, first=number == 0, last=number == 2)
             if zero_first:
                 zeroed.zero_grad()
+            window.differentiating()
             model(torch.ones(1, 1)).sum().mul(0.25).backward()
-            window.differentiated()
             optimizer.step()
             if not zero_first:
                 zeroed.zero_grad()
@@ -41,9 +41,9 @@ def test_without_micro_batches_zero_grad_always_acts() -> None:
     """A loop with two optimizers drops what one loss left in the other's gradients."""
     (model, optimizer), window = ready(), Window()
     step_in(optimizer, window)
-    window.begin(samples=3, total=3, first=True, last=True)
+    window.begin(samples=3, first=True, last=True)
+    window.differentiating()
     model(torch.ones(1, 1)).sum().backward()
-    window.differentiated()
     optimizer.zero_grad()
     assert model.weight.grad is None
 
@@ -51,7 +51,7 @@ def test_without_micro_batches_zero_grad_always_acts() -> None:
 def test_outside_the_loader_an_optimizer_acts_at_once() -> None:
     (model, optimizer), window = ready(), Window()
     step_in(optimizer, window)
-    window.begin(1, 2, first=True, last=False)
+    window.begin(1, first=True, last=False)
     window.end()
     model(torch.ones(1, 1)).sum().backward()
     optimizer.step()
@@ -80,7 +80,7 @@ def test_a_scheduler_counts_global_updates_whoever_calls_it() -> None:
     scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.0, total_iters=100)
     window = Window()
     counter = UpdateCounter(scheduler, 10, window)
-    window.begin(10, 10, first=True, last=True)
+    window.begin(10, first=True, last=True)
     optimizer.step()
     rates = []
     for updates in (25, 50, 100):
@@ -103,7 +103,7 @@ def test_a_scheduler_that_the_loop_steps_by_epochs_is_refused() -> None:
     _, optimizer = ready()
     scheduler, window = torch.optim.lr_scheduler.StepLR(optimizer, 1), Window()
     UpdateCounter(scheduler, 10, window)
-    window.begin(10, 10, first=True, last=True)
+    window.begin(10, first=True, last=True)
     scheduler.step()
     window.end()
     with pytest.raises(ConfigError, match=r"outside the training loop.*Leave a scheduler that counts epochs out"):
@@ -113,9 +113,9 @@ def test_a_scheduler_that_the_loop_steps_by_epochs_is_refused() -> None:
 def test_a_step_without_run_backward_is_refused_once_it_would_act() -> None:
     (model, optimizer), window = ready(), Window()
     step_in(optimizer, window)
-    window.begin(1, 2, first=True, last=False)
+    window.begin(1, first=True, last=False)
     optimizer.step()
-    window.begin(1, 2, first=False, last=True)
+    window.begin(1, first=False, last=True)
     model(torch.ones(1, 1)).sum().backward()
     with pytest.raises(ConfigError, match=r"Write run.backward\(loss\)"):
         optimizer.step()
@@ -126,12 +126,12 @@ def test_an_optimizer_that_calls_backward_in_a_closure_may_step() -> None:
     model = nn.Linear(1, 1, bias=False)
     optimizer, window = torch.optim.LBFGS(model.parameters(), max_iter=1), Window()
     step_in(optimizer, window)
-    window.begin(1, 1, first=True, last=True)
+    window.begin(1, first=True, last=True)
 
     def closure() -> torch.Tensor:
         loss = model(torch.ones(1, 1)).square().sum()
+        window.differentiating()
         loss.backward()
-        window.differentiated()
         return loss
 
     before = model.weight.item()

@@ -1,22 +1,11 @@
-"""A model made ready: an emulated device's rests in forward and backward, and the clock behind them (real gloo)."""
+"""A model made ready: an emulated device's rests in forward and backward."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 
-from paceline.running.wrapping import BackwardClock, pace, wrap
-
-
-@pytest.fixture
-def group() -> Iterator[None]:
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
+from paceline.running.wrapping import pace
 
 
 def test_an_emulated_device_rests_after_each_layer_and_each_gradient() -> None:
@@ -28,23 +17,3 @@ def test_an_emulated_device_rests_after_each_layer_and_each_gradient() -> None:
     assert len(rests) == 3
     out.sum().backward()
     assert len(rests) == 3 + 3
-
-
-def test_the_last_gradient_is_noted_behind_the_rests(group: None) -> None:
-    done: list[str] = []
-
-    def clock() -> float:
-        done.append("noted")
-        return float(len(done))
-
-    model, backward = nn.Linear(2, 3), BackwardClock(clock)
-    pace(model, lambda: done.append("rest"))
-    wrapped = wrap(model)
-    backward.follow(wrapped)
-    loss = wrapped(torch.ones(4, 2)).sum()
-    assert backward.called
-    loss.backward()
-    assert done == ["rest", "rest", "noted", "rest", "noted"]  # forward, two gradients
-    assert backward.last_at == 5.0
-    assert not backward.called
-    assert torch.equal(model.weight.grad, torch.full((3, 2), 4.0))

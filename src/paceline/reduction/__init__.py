@@ -1,0 +1,1 @@
+"""What the workers of a job add up in every update: gradients, weights, statistics."""

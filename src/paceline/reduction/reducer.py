@@ -1,0 +1,224 @@
+"""Sums gradients over the workers of a job while backward runs: one all-reduce a bucket, whatever each worker holds.
+
+A loss arrives weighed by what it counts for (``W_i / nominal``), so that a plain sum over workers is the gradient of
+the whole update. What nobody knows before backward rides in the last bucket's tail: how much each worker's loss
+counted for, whether a parameter was used by anyone, BatchNorm's statistics, whether to stop.
+
+    arm -> backward: bucket full -> all-reduce ... -> finish: the rest, the tail; wait; correct by nominal / sum of W_i
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from paceline.errors import ConfigError
+from paceline.reduction.buckets import Bucket, assign
+from paceline.reduction.tally import Tally
+
+
+class Reducer:
+    """Gradients of several models over ``workers`` workers.
+
+    Args:
+        models: each is reduced when a backward reaches it, so all workers must reach the same ones; inside a model each
+            worker may use other parameters.
+        workers: in the job.
+    """
+
+    def __init__(self, models: Sequence[nn.Module], workers: int) -> None:
+        self._workers = workers
+        self._parts: list[_Part] = []
+        taken: set[Tensor] = set()
+        for model in models:
+            own = [p for p in dict.fromkeys(model.parameters()) if p.requires_grad and p not in taken]
+            taken.update(own)
+            if own:
+                self._parts.append(_Part(model, own, Tally.length(workers)))
+        self._held: list[tuple[Bucket, Tensor]] = []
+        self._sequence: list[list[_Part]] = []  # of reductions in this update
+        self._last_sequence = [self._parts]
+
+    def begin_update(self) -> None:
+        """A new update: no gradient is reduced yet."""
+        for part in self._parts:
+            part.forget()
+        if self._sequence:
+            self._last_sequence = self._sequence
+        self._sequence = []
+
+    def arm(self) -> None:
+        """Backward of the last micro-batch begins.
+
+        What an earlier backward of this update has reduced is put aside: it must not be summed again.
+        """
+        self._held = [(bucket, bucket.take()) for part in self._parts for bucket in part.buckets if bucket.holds]
+        for part in self._parts:
+            part.arm()
+
+    def finish(self, mine: Tally, nominal: float | None) -> Tally:
+        """Sum what backward has not filled, and wait for everything.
+
+        Args:
+            mine: what this worker puts in.
+            nominal: gradients are multiplied by ``nominal / (sum of weights)``; None: they are right as they are.
+
+        Returns:
+            The tally of all workers, not yet copied from the device.
+        """
+        touched = [part for part in self._parts if part.disarm()]
+        return self._finish(touched, mine, nominal)
+
+    def skip(self, mine: Tally, nominal: float | None) -> Tally:
+        """This worker had no backward in this update: take part in the others' with nothing, in their order."""
+        for part in self._parts:
+            part.drop()
+        total = mine
+        for touched in self._last_sequence[len(self._sequence) :]:
+            self.arm()
+            for part in self._parts:
+                part.disarm()
+            total = self._finish(touched, mine, nominal)
+        return total
+
+    def _finish(self, touched: list[_Part], mine: Tally, nominal: float | None) -> Tally:
+        if not touched:
+            raise ConfigError(
+                "run.backward reached no parameter of a model that was given to run.setup",
+                remedy="Hand all models over in run.setup(...).",
+            )
+        self._sequence.append(touched)
+        total = mine
+        for part in touched:
+            total = part.finish(mine)
+        correction = None if nominal is None else total.correction(nominal)
+        if correction is not None:
+            for bucket in (bucket for part in touched for bucket in part.buckets):
+                bucket.gradients.mul_(correction)
+        for bucket, before in self._held:
+            bucket.gradients.add_(before)
+        return total
+
+
+class Local:
+    """The same for a worker that reduces with nobody: only the correction is left."""
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._parameters = list({p: None for model in models for p in model.parameters()})
+        self._held: list[tuple[Tensor, Tensor]] = []
+        self._corrected = False
+
+    def begin_update(self) -> None:
+        """A new update: nothing is corrected yet."""
+        self._corrected = False
+
+    def arm(self) -> None:
+        """Backward of the last micro-batch begins; what is corrected already is put aside."""
+        gradients = [p.grad for p in self._parameters if p.grad is not None] if self._corrected else []
+        self._held = [(gradient, gradient.clone()) for gradient in gradients]
+        for gradient in gradients:
+            gradient.zero_()
+
+    def finish(self, mine: Tally, nominal: float | None) -> Tally:
+        """Correct the gradients by ``nominal / weight``."""
+        correction = None if nominal is None else mine.correction(nominal)
+        if correction is not None:
+            torch._foreach_mul_([p.grad for p in self._parameters if p.grad is not None], correction)
+            self._corrected = True
+        for gradient, before in self._held:
+            gradient.add_(before)
+        return mine
+
+    def skip(self, mine: Tally, nominal: float | None) -> Tally:
+        """Forget what earlier micro-batches of this update have added up."""
+        for parameter in self._parameters:
+            parameter.grad = None
+        return mine
+
+
+class _Part:
+    """One model's parameters in buckets, which leave in order on every worker."""
+
+    def __init__(self, model: nn.Module, parameters: Sequence[Tensor], head: int) -> None:
+        self._parameters = parameters
+        layers = [m for m in model.modules() if type(m).forward is _BatchNorm.forward and m.running_mean is not None]
+        self._statistics = [s for m in layers for s in (m.running_mean, m.running_var) if isinstance(s, Tensor)]
+        sizes = [head, len(parameters), *(s.numel() for s in self._statistics)]
+        self.buckets, tail = assign(parameters, sum(sizes))
+        self._head, self._used, *self._places = torch.split(tail, sizes)
+        self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
+        self._armed = self._touched = False
+        self._next = 0
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
+
+    def arm(self) -> None:
+        self._armed, self._touched, self._next = True, False, 0
+
+    def disarm(self) -> bool:
+        """Backward is through; True if it reached this model."""
+        self._armed = False
+        return self._touched
+
+    def forget(self) -> None:
+        for bucket in self.buckets:
+            bucket.reduced = False
+
+    def drop(self) -> None:
+        """Forget what earlier micro-batches of this update have added up."""
+        for parameter in self._parameters:
+            if not self._bucket_of[parameter].reduced:
+                parameter.grad = None
+
+    def finish(self, mine: Tally) -> Tally:
+        """Launch what is left, wait, and give parameters that nobody used their None back."""
+        used = [parameter.grad is not None for parameter in self._parameters]
+        self._head.copy_(mine.values.flatten())
+        self._used.copy_(torch.tensor(used))
+        if self._statistics:
+            torch._foreach_copy_(self._places, [s.flatten() for s in self._statistics])
+            torch._foreach_mul_(self._places, float(mine.sum("samples")))
+        self._launch(len(self.buckets))
+        for bucket in self.buckets:
+            bucket.wait()
+        total = Tally(self._head.view_as(mine.values).clone())
+        self._merge(total)
+        if not all(used):
+            self._share_unused(used)
+        return total
+
+    def _ready(self, parameter: Tensor) -> None:
+        """Backward has made a gradient."""
+        if not self._armed:
+            return
+        self._touched = True
+        bucket = self._bucket_of[parameter]
+        bucket.pending -= 1
+        if bucket.pending < 0 or bucket.work is not None:
+            raise ConfigError(
+                "a gradient came twice in one backward", expected="once",
+                remedy="Call torch.utils.checkpoint with use_reentrant=False.",
+            )  # fmt: skip
+        self._launch(len(self.buckets) - 1)  # the last one waits for the tail
+
+    def _launch(self, end: int) -> None:
+        while self._next < end and (not self._armed or not self.buckets[self._next].pending):
+            self.buckets[self._next].launch()
+            self._next += 1
+
+    def _merge(self, total: Tally) -> None:
+        """BatchNorm's running statistics, averaged over the workers by samples."""
+        count = total.sum("samples")
+        if self._statistics and (isinstance(count, Tensor) or count > 0):
+            torch._foreach_div_(self._places, count)
+            merged = [place.view_as(s) for place, s in zip(self._places, self._statistics, strict=True)]
+            torch._foreach_copy_(self._statistics, merged)
+
+    def _share_unused(self, used: list[bool]) -> None:
+        views = {p: v for bucket in self.buckets for p, v in zip(bucket.parameters, bucket.views, strict=True)}
+        for parameter, mine, anyones in zip(self._parameters, used, self._used.tolist(), strict=True):
+            if not mine and anyones:
+                parameter.grad = views[parameter]

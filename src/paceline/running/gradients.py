@@ -1,0 +1,71 @@
+"""From a loss to the update's gradient: weighed, backward, summed over the workers, whoever had what to add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from paceline.errors import ConfigError
+from paceline.reduction.reducer import Local, Reducer
+from paceline.reduction.tally import Tally
+from paceline.reduction.weights import Weights
+from paceline.running.window import Window
+from paceline.schema.settings import Reduction
+
+
+class Gradients:
+    """One worker's gradients, update by update.
+
+    Args:
+        window: where the loop is in its update.
+        reduction: how the user's loss is taken over a batch.
+        rank: of this worker among the ``workers`` that reduce together.
+    """
+
+    def __init__(self, window: Window, reduction: Reduction, rank: int, workers: int) -> None:
+        self._window, self._weights = window, Weights(reduction)
+        self._rank, self._workers = rank, workers
+        self._reducer: Reducer | Local = Local([])
+        self._total: Tally | None = None
+        self.ahead = 0  # samples this worker has ready for the next update, where only it can know
+        self.stop = False  # this worker wants the run to end
+
+    def attach(self, models: Sequence[nn.Module]) -> None:
+        """The models whose gradients make up an update."""
+        self._reducer = Reducer(models, self._workers) if self._workers > 1 else Local(models)
+
+    def begin(self, samples: int, total: int) -> None:
+        """The loop is handed a micro-batch of ``samples`` samples of an update of ``total``."""
+        if self._window.first:
+            self._weights.begin_update(total)
+            self._reducer.begin_update()
+            self._total = None
+        self._weights.begin_batch(samples)
+
+    def backward(self, loss: Tensor, weight: float | None) -> None:
+        """Gradients of ``loss``, and on the last micro-batch their sum over all workers."""
+        if not self._window.open:
+            raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
+        self._window.differentiating()
+        weighed = loss * self._weights.factor(weight)
+        if self._window.last:
+            self._reducer.arm()
+        weighed.backward()  # type: ignore[no-untyped-call]
+
+    def reduce(self) -> None:
+        """After the last micro-batch's backward: sum over the workers, and divide once by what all losses count for."""
+        self._total = self._reducer.finish(self._mine(present=True), self._weights.nominal)
+        self._weights.settle(self._total)
+
+    def end(self) -> Tally:
+        """The update is over for this worker's loop; where it came to no backward, its peers are not left waiting."""
+        if self._total is None:
+            self._total = self._reducer.skip(self._mine(present=False), self._weights.nominal)
+        return self._total
+
+    def _mine(self, present: bool) -> Tally:
+        numbers = {"samples": self._weights.samples, "weight": self._weights.weight} if present else {}
+        return Tally.of(
+            self._rank, self._workers, **numbers, ahead=self.ahead, present=present, stop=self.stop
+        )  # fmt: skip

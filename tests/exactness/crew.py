@@ -1,0 +1,88 @@
+"""Workers that stay: real gloo processes that train one small job after another, so that a test can try many.
+
+Each job is a plan (shares, micro-batches) and a function of a run, given by name with an example; it comes back as one
+result a worker. ``alone`` runs the same function in this process on one device.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.multiprocessing as mp
+
+import harness
+import paceline.ports
+from paceline.schema.plan import WorkerPlan
+
+Job = Callable[..., Any]
+
+
+class Crew:
+    """``size`` processes. Use as a fixture of a module; ``close`` ends them."""
+
+    def __init__(self, size: int) -> None:
+        context = mp.get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory()
+        self._pipes, self._processes = [], []
+        for rank in range(size):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(rank, theirs), daemon=True)
+            process.start()
+            self._pipes.append(ours)
+            self._processes.append(process)
+        self._count = 0
+
+    def run(self, job: Job, workers: Sequence[WorkerPlan], *example: Any, strategy: str = "allreduce") -> list[Any]:
+        """One result a worker; raises what a worker raised."""
+        self._count += 1
+        folder = Path(self._folder.name) / str(self._count)
+        plan = harness.plan(strategy, workers)
+        plan.write(folder / "plan.json")
+        with paceline.ports.listen("127.0.0.1", 0) as free:
+            port = free.getsockname()[1]
+        told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(workers))}
+        for pipe in self._pipes[: len(workers)]:
+            pipe.send((job, example, {**told, "PACELINE_RUN": str(folder)}))
+        answers = [pipe.recv() for pipe in self._pipes[: len(workers)]]
+        failed = [answer for well, answer in answers if not well]
+        if failed:
+            raise failed[0]
+        return [answer for _, answer in answers]
+
+    def close(self) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join()
+        self._folder.cleanup()
+
+
+@contextmanager
+def launched(**told: str) -> Iterator[None]:
+    """The environment that a launcher gives."""
+    before = dict(os.environ)
+    os.environ.update(told)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def _work(rank: int, pipe: Any) -> None:
+    torch.set_num_threads(1)
+    while (order := pipe.recv()) is not None:
+        job, example, told = order
+        with launched(RANK=str(rank), LOCAL_RANK=str(rank), **told):
+            try:
+                pipe.send((True, job(*example)))
+            except BaseException as error:
+                traceback.print_exc()
+                pipe.send((False, error))

@@ -1,0 +1,70 @@
+"""Any split of the global batch trains as one device would: random splits, real gloo (design, promise 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jobs
+import pytest
+import torch
+from crew import Crew
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import harness
+from paceline.schema.plan import WorkerPlan
+
+TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+dtypes = st.sampled_from(sorted(TOLERANCE, key=str))
+many = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(scope="module")
+def crew() -> Iterator[Crew]:
+    crew = Crew(4)
+    yield crew
+    crew.close()
+
+
+@st.composite
+def splits(draw: st.DrawFn) -> list[WorkerPlan]:
+    """One to four workers with shares of 1 to 6, each in micro-batches of its own or at once."""
+    shares = draw(st.lists(st.integers(1, 6), min_size=1, max_size=4))
+    sizes = [draw(st.none() | st.integers(1, share)) for share in shares]
+    return [harness.worker(share, micro_batch=size) for share, size in zip(shares, sizes, strict=True)]
+
+
+def agree(crew: Crew, job: Callable[..., Any], workers: list[WorkerPlan], dtype: torch.dtype, *example: Any) -> None:
+    """The workers end where one device does, and all at the very same place."""
+    (one,) = crew.run(job, [harness.worker(sum(w.share for w in workers))], *example, strategy="alone")
+    results = crew.run(job, workers, *example)
+    for result in results:
+        for name, weight in one["weights"].items():
+            error = (result["weights"][name] - weight).norm() / weight.norm().clamp(min=1e-3)
+            assert error <= TOLERANCE[dtype], f"{name}: {error:.1e}"
+            assert torch.equal(result["weights"][name], results[0]["weights"][name])
+        assert result["seen"] == one["seen"]
+        if "norms" in one:
+            assert torch.allclose(result["norms"], one["norms"], rtol=10 * TOLERANCE[dtype], atol=0)
+
+
+@many
+@given(splits(), st.integers(1, 30), dtypes, st.sampled_from([0.05, 100.0]), st.integers(1, 2))
+def test_means_over_samples(
+    crew: Crew, workers: list[WorkerPlan], size: int, dtype: torch.dtype, clip: float, losses: int
+) -> None:
+    batch = sum(worker.share for worker in workers)
+    agree(crew, jobs.samples, workers, dtype, size, batch, dtype, clip, False, losses)
+
+
+@many
+@given(splits(), st.lists(st.integers(0, 5), min_size=1, max_size=20).filter(any), dtypes)
+def test_means_over_tokens(crew: Crew, workers: list[WorkerPlan], lengths: list[int], dtype: torch.dtype) -> None:
+    agree(crew, jobs.tokens, workers, dtype, lengths, sum(worker.share for worker in workers), dtype)
+
+
+@many
+@given(splits(), st.integers(1, 30), dtypes)
+def test_sums(crew: Crew, workers: list[WorkerPlan], size: int, dtype: torch.dtype) -> None:
+    agree(crew, jobs.sums, workers, dtype, size, sum(worker.share for worker in workers), dtype)
