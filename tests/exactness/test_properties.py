@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import jobs
-import pytest
 import torch
-from crew import Crew
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import harness
+import jobs
+from crew import Crew
 from paceline.schema.plan import WorkerPlan
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 dtypes = st.sampled_from(sorted(TOLERANCE, key=str))
 many = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture(scope="module")
-def crew() -> Iterator[Crew]:
-    crew = Crew(4)
-    yield crew
-    crew.close()
 
 
 @st.composite

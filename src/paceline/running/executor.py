@@ -15,10 +15,10 @@ import torch.distributed as dist
 
 from paceline.observation.recorder import Recorder
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
-from paceline.running.flat import FlatState
+from paceline.reduction.window import UpdateCounter
 from paceline.running.sources import ServerSource
-from paceline.running.window import UpdateCounter
 from paceline.server.ledger import Replica
+from paceline.state.flat import FlatState
 
 
 class Executor:

@@ -14,11 +14,11 @@ from paceline.data.batches import Collate, fetch, length, to_device
 from paceline.data.sampler import evaluation_part, order
 from paceline.errors import ConfigError
 from paceline.ops import Compute, Range
-from paceline.running.gradients import Gradients
+from paceline.reduction.buffers import merge_buffers
+from paceline.reduction.gradients import Gradients
+from paceline.reduction.window import Window
 from paceline.running.timing import Stopwatch
-from paceline.running.window import Window
 from paceline.running.worker import Worker
-from paceline.running.wrapping import merge_buffers
 from paceline.schema.settings import Settings
 
 

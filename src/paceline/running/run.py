@@ -13,13 +13,14 @@ from torch.utils.data import Dataset, default_collate
 from paceline.data.batches import Collate
 from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
-from paceline.running import checkpoint
-from paceline.running.gradients import Gradients
+from paceline.reduction.buffers import share_first_weights
+from paceline.reduction.gradients import Gradients
+from paceline.reduction.window import UpdateCounter, Window, keep_gradients, scale_in, step_in
 from paceline.running.loop import Loop
-from paceline.running.window import UpdateCounter, Window, keep_gradients, step_in
 from paceline.running.worker import Worker
-from paceline.running.wrapping import share_first_weights, sort_out
+from paceline.running.wrapping import sort_out
 from paceline.schema.settings import Precision, RateRule, Reduction, Settings
+from paceline.state import checkpoint
 
 
 def init(
@@ -83,30 +84,35 @@ class Run:
         return self._worker.executor.samples_seen
 
     def setup(self, *things: Any) -> Any:
-        """Make models, optimizers and schedulers ready; returns them in the order given (one alone, not in a tuple).
+        """Make models, optimizers, schedulers and gradient scalers ready; returns them in the order given.
 
-        Models move to the worker's device. An optimizer's ``step`` and ``zero_grad`` act on the last micro-batch of an
+        They stay the objects they are; one alone is returned as such, not in a tuple. Models move to the worker's
+        device, and all workers begin with the first one's weights and scale.
+        An optimizer's ``step`` and ``zero_grad`` act on the last micro-batch of an
         update only. A scheduler given here counts global updates (samples seen over the global batch) by itself.
 
         Raises:
-            ConfigError: called twice, without a model, or with something else.
-            LinkError: the run's server is not there or refuses.
+            ConfigError: called twice, without a model, or with something else; the workers differ in their versions,
+                arguments of ``init``, parameters or optimizers.
+            LinkError: another worker did not come; the run's server is not there or refuses.
         """
         if self._worker.models:
             raise ConfigError("run.setup was called twice", remedy="Hand everything over in one call.")
-        models, optimizers, schedulers = sort_out(things)
-        for model in models:
+        given = sort_out(things)
+        for model in given.models:
             self._loop.watch.follow(model.to(self.device))
-        self._worker.check(optimizers)
-        for optimizer in optimizers:
+        self._worker.meet(given)
+        for optimizer in given.optimizers:
             step_in(optimizer, self._window)
-        counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in schedulers]
+        for scaler in given.scalers:
+            scale_in(scaler, self._window)
+        counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in given.schedulers]
         if self._worker.reduces:
-            share_first_weights(models)
-        self._gradients.attach(models)
-        self._worker.attach(models, counters)
+            share_first_weights(given.models)
+        self._gradients.attach(given.models)
+        self._worker.attach(given.models, counters)
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
-            for model in models:
+            for model in given.models:
                 keep_gradients(model, self._window)
         return things[0] if len(things) == 1 else things
 

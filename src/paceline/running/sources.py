@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import httpx
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from paceline import tables
-from paceline.errors import LinkError
+from paceline.errors import ConfigError, LinkError
 from paceline.ops import Range
+from paceline.schema.hello import Hello
 from paceline.server.client import Client
 from paceline.transports import TABLE
 from paceline.transports.base import Transport
@@ -38,19 +41,29 @@ class ServerSource:
             dist.broadcast(tensor, src=0)
 
 
-def join(url: str, host: str, token: str, group: str, size: int, timeout: float) -> tuple[Client, bool]:
-    """Join the run's server as ``group`` and open its link.
+@dataclass(frozen=True)
+class Newcomer:
+    """A group that joins: its name, the values it exchanges, and what its leader says of itself."""
+
+    group: str
+    size: int
+    hello: Hello
+
+
+def join(url: str, host: str, token: str, me: Newcomer, timeout: float) -> tuple[Client, bool]:
+    """Join the run's server and open the group's link.
 
     Returns:
         The client, and whether this group must bring the initial weights (flat float32 of ``size`` values).
 
     Raises:
-        LinkError: the server is not there, or refuses.
+        ConfigError: the server refuses.
+        LinkError: the server is not there.
     """
     try:
         answer = httpx.post(
             f"{url}/join",
-            json={"group": group, "size": size},
+            json={"group": me.group, "size": me.size, "hello": me.hello.model_dump()},
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout,
             trust_env=False,
@@ -59,7 +72,8 @@ def join(url: str, host: str, token: str, group: str, size: int, timeout: float)
     except (httpx.HTTPError, ValueError) as error:
         raise LinkError(f"no answer from the server at {url}: {error}", remedy="See its log.") from error
     if answer.status_code != httpx.codes.OK:
-        raise LinkError(f"the server at {url} refused: {content.get('error', answer.status_code)}")
+        reason = str(content.get("error", answer.status_code)).rstrip(".")
+        raise ConfigError(f"the server at {url} refused: {reason}", where=str(me.hello))
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
     transport = kind.dial(host, content["port"], timeout)
     return Client(transport.open(content["key"])), content["initialise"]

@@ -14,7 +14,9 @@ from types import TracebackType
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.optim import LBFGS, Optimizer
+from torch.distributed.distributed_c10d import PrefixStore, Store
+from torch.distributed.rendezvous import rendezvous
+from torch.optim import LBFGS
 
 from paceline.emulation import cgroups
 from paceline.errors import ConfigError, LaunchError, LinkError, WorkerError
@@ -22,14 +24,16 @@ from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
 from paceline.observation.recorder import Recorder
+from paceline.reduction.window import UpdateCounter
+from paceline.running import handshake
 from paceline.running.executor import Executor
-from paceline.running.flat import FlatState
 from paceline.running.membership import Place, take_place
-from paceline.running.sources import ServerSource, join
-from paceline.running.window import UpdateCounter
+from paceline.running.sources import Newcomer, ServerSource, join
+from paceline.running.wrapping import Things
 from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
+from paceline.state.flat import FlatState
 from paceline.strategies.base import get
 
 
@@ -37,7 +41,7 @@ class Worker:
     """Owns what must be let go of when the process ends."""
 
     def __init__(self, launch: Launch, settings: Settings) -> None:
-        self._launch = launch
+        self._launch, self._settings = launch, settings
         self._where = f"rank {launch.rank} of job {launch.job} on {socket.gethostname()}"
         self._failed = False
         self._watch_for_errors()
@@ -57,7 +61,7 @@ class Worker:
         self.recorder = self._recorder()
         program = get(self.place.plan.strategy).program(self.place.member)
         self.executor = Executor(program, self.place.member.batch, self._source, self.recorder, self.distributed)
-        _prepare(self.place, self.distributed)
+        self._store = _prepare(self.place, launch)
         atexit.register(self._close)
 
     @property
@@ -65,17 +69,24 @@ class Worker:
         """This worker takes its share of an update in several micro-batches."""
         return self.place.worker.micro_batch is not None and self.place.worker.share > self.place.worker.micro_batch
 
-    def check(self, optimizers: list[Optimizer]) -> None:
-        """Refuse what this place in the plan cannot train exactly.
+    def meet(self, given: Things) -> None:
+        """Look whether all workers of the job are about to do the same; the first one's loss scale holds for all.
 
         Raises:
-            ConfigError: LBFGS where workers reduce together.
+            ConfigError: they differ, or LBFGS is to step where workers reduce together.
+            LinkError: one did not come.
         """
-        if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in optimizers):
+        if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in given.optimizers):
             raise ConfigError(
                 "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
                 remedy="Use an optimizer without a closure, or --strategy alone.",
             )
+        self._hello = handshake.hello(self.place, self._settings, given.models, given.optimizers, given.scalers)
+        if self._store is not None:
+            timeout = self.place.plan.timeout_seconds
+            everyone = handshake.meet(self._store, self._hello, self._launch.rank, self._launch.world_size, timeout)
+            for scaler, state in zip(given.scalers, everyone[0].scalers, strict=True):
+                scaler.load_state_dict(state)
 
     def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:
         """Hand the models over to the executor; with a server, join it and start from its weights."""
@@ -105,7 +116,8 @@ class Worker:
             raise LinkError("no server is known", remedy="Start with `paceline run`.")
         told = json.loads(self.place.folder.server.read_text())
         timeout = self.place.plan.timeout_seconds
-        return join(told["url"], told["host"], self._launch.token, self.place.job.name, size, timeout)
+        me = Newcomer(self.place.job.name, size, self._hello)
+        return join(told["url"], told["host"], self._launch.token, me, timeout)
 
     def _recorder(self) -> Recorder:
         place = self.place
@@ -148,7 +160,8 @@ class Worker:
             dist.destroy_process_group()
 
 
-def _prepare(place: Place, distributed: bool) -> None:
+def _prepare(place: Place, launch: Launch) -> Store | None:
+    """Threads, device and process group. Returns the store through which the workers of the job found one another."""
     torch.set_num_threads(place.worker.threads)
     cuda = place.device.type == "cuda"
     if cuda:
@@ -163,9 +176,14 @@ def _prepare(place: Place, distributed: bool) -> None:
                 where=str(place),
                 remedy="See `python -m torch.utils.collect_env`.",
             ) from error
-    if distributed:
-        limit = datetime.timedelta(seconds=place.plan.timeout_seconds)
-        devices = {worker.device for worker in place.job.workers}
-        alike = cuda and "cpu" not in devices and len(devices) == len(place.job.workers)
-        backend = "cpu:gloo,cuda:nccl" if alike and dist.is_nccl_available() else "gloo"
-        dist.init_process_group(backend, timeout=limit)
+    if not launch.distributed:
+        return None
+    limit = datetime.timedelta(seconds=place.plan.timeout_seconds)
+    devices = {worker.device for worker in place.job.workers}
+    alike = cuda and "cpu" not in devices and len(devices) == len(place.job.workers)
+    backend = "cpu:gloo,cuda:nccl" if alike and dist.is_nccl_available() else "gloo"
+    store, rank, size = next(rendezvous("env://", launch.rank, launch.world_size, timeout=limit))
+    dist.init_process_group(
+        backend, store=PrefixStore("group", store), rank=rank, world_size=size, timeout=limit
+    )  # fmt: skip
+    return PrefixStore("paceline", store)

@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from paceline.errors import PacelineError
+from paceline.schema.hello import Hello
 from paceline.server.messages import Channel
 from paceline.server.program import ParameterServer
 
@@ -23,7 +24,7 @@ from paceline.server.program import ParameterServer
 def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel], link_port: int) -> Starlette:
     """The HTTP service of one server.
 
-    ``POST /join {"group", "size"}`` answers ``{"key", "initialise", "port"}``: where to open the link.
+    ``POST /join {"group", "size", "hello"}`` answers ``{"key", "initialise", "port"}``: where to open the link.
     ``GET /status`` answers membership, versions, staleness, the ledger and the events.
     """
 
@@ -31,12 +32,15 @@ def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel]
         try:
             wanted = await request.json()
             group, size = str(wanted["group"]), int(wanted["size"])
+            hello = Hello.model_validate(wanted["hello"])
             if size < 0:
                 raise ValueError(size)
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return JSONResponse({"error": 'expected {"group": name, "size": values}'}, status_code=400)
+            return JSONResponse(
+                {"error": 'expected {"group": name, "size": values, "hello": what the worker is}'}, status_code=400
+            )
         try:
-            initialise = server.join(group, size)
+            initialise = server.join(group, size, hello)
         except PacelineError as error:
             return JSONResponse({"error": str(error)}, status_code=409)
         key = f"link/{group}"

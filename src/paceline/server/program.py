@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import LinkError, PacelineError
+from paceline.schema.hello import Hello
 from paceline.server import messages
 from paceline.server.ledger import Ledger
 from paceline.server.messages import OK, Channel, Verb, recv_header, send_header
@@ -39,6 +40,7 @@ class ParameterServer:
         self._store = Store(rule, global_batch)
         self._ledger = Ledger()
         self._awaited = groups
+        self._hello: Hello | None = None  # of the first group
         self._alive: dict[str, int] = {}  # group -> values it exchanges
         self._staleness: dict[str, int] = {}  # group -> of its last push
         self._sums: dict[str, Tensor] = {}
@@ -46,21 +48,27 @@ class ParameterServer:
         self._timeout = timeout
         self.events: list[dict[str, Any]] = []
 
-    def join(self, group: str, size: int) -> bool:
+    def join(self, group: str, size: int, hello: Hello | None = None) -> bool:
         """Register a group whose weights have ``size`` values; True if it must bring the initial weights.
 
         Raises:
-            LinkError: the name is taken, or the model has another size than the others'.
+            LinkError: the name is taken, or the group differs from those that are here (its size, its ``hello``).
         """
         with self._changed:
             if group in self._alive:
                 raise LinkError(f"group '{group}' has joined already", remedy="Give each group its own name.")
+            same = "Run the same recipe with the same arguments everywhere."
+            if hello is not None:
+                self._hello = self._hello or hello
+                if (difference := self._hello.difference(hello)) is not None:
+                    raise LinkError(f"the groups differ: {difference}", remedy=same)
             sizes = set(self._alive.values())
             if sizes and size not in sizes:
                 raise LinkError(
-                    f"group '{group}' exchanges {size} values", expected=f"{sizes.pop()}, as the other groups do",
-                    remedy="Run the same recipe with the same arguments everywhere.",
-                )  # fmt: skip
+                    f"group '{group}' exchanges {size} values",
+                    expected=f"{sizes.pop()}, as the other groups do",
+                    remedy=same,
+                )
             first = not self._alive and not self._store.ready
             self._alive[group] = size
             self._awaited = max(0, self._awaited - 1)

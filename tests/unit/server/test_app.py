@@ -14,6 +14,20 @@ from paceline.transports.memory import MemoryTransport
 AUTH = {"Authorization": "Bearer secret"}
 
 
+def joining(group: str, size: int = 5, **different: object) -> dict[str, object]:
+    hello = {
+        "rank": 0,
+        "host": "h",
+        "versions": {"torch": "2"},
+        "settings": {"global_batch": 8},
+        "plan": "",
+        "parameters": [["weight", [5], "float32"]],
+        "optimizers": ["SGD"],
+        "scalers": [],
+    }
+    return {"group": group, "size": size, "hello": {**hello, **different}}
+
+
 @pytest.fixture
 def client() -> TestClient:
     meeting = MemoryTransport.listen("", 0, timeout=0.2)
@@ -26,14 +40,14 @@ def client() -> TestClient:
 
 
 def test_join_says_where_the_link_is_and_who_brings_the_weights(client: TestClient) -> None:
-    first = client.post("/join", json={"group": "a", "size": 5}, headers=AUTH)
+    first = client.post("/join", json=joining("a"), headers=AUTH)
     assert first.json() == {"key": "link/a", "initialise": True, "port": 4242}
-    second = client.post("/join", json={"group": "b", "size": 5}, headers=AUTH)
+    second = client.post("/join", json=joining("b"), headers=AUTH)
     assert second.json()["initialise"] is False
 
 
 def test_status_tells_groups_and_ledger(client: TestClient) -> None:
-    client.post("/join", json={"group": "a", "size": 5}, headers=AUTH)
+    client.post("/join", json=joining("a"), headers=AUTH)
     told = client.get("/status", headers=AUTH).json()
     assert told["ledger"] == {"epoch": -1, "size": 0, "done": 0}
     assert told["events"][0]["what"] == "a"
@@ -55,7 +69,7 @@ def test_a_malformed_join_is_a_400(client: TestClient, body: bytes) -> None:
 
 
 def test_a_join_that_does_not_fit_is_a_409_with_the_sentence(client: TestClient) -> None:
-    client.post("/join", json={"group": "a", "size": 5}, headers=AUTH)
-    answer = client.post("/join", json={"group": "b", "size": 6}, headers=AUTH)
+    client.post("/join", json=joining("a"), headers=AUTH)
+    answer = client.post("/join", json=joining("b", 6), headers=AUTH)
     assert answer.status_code == 409
     assert "expected 5" in answer.json()["error"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from paceline.running.flat import FlatState
+from paceline.state.flat import FlatState
 
 
 def test_read_and_write_are_inverse_and_carry_float_buffers() -> None:

@@ -10,7 +10,7 @@ from paceline.errors import ConfigError
 from paceline.reduction.reducer import Local, Reducer
 from paceline.reduction.tally import Tally
 from paceline.reduction.weights import Weights
-from paceline.running.window import Window
+from paceline.reduction.window import Window
 from paceline.schema.settings import Reduction
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ConfigError
-from paceline.running.window import UpdateCounter, Window, keep_gradients, step_in
+from paceline.reduction.window import UpdateCounter, Window, keep_gradients, step_in
 
 
 def ready() -> tuple[nn.Linear, torch.optim.SGD]:

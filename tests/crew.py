@@ -1,7 +1,7 @@
 """Workers that stay: real gloo processes that train one small job after another, so that a test can try many.
 
 Each job is a plan (shares, micro-batches) and a function of a run, given by name with an example; it comes back as one
-result a worker. ``alone`` runs the same function in this process on one device.
+result a worker.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 
 import harness
@@ -41,6 +42,16 @@ class Crew:
 
     def run(self, job: Job, workers: Sequence[WorkerPlan], *example: Any, strategy: str = "allreduce") -> list[Any]:
         """One result a worker; raises what a worker raised."""
+        results = self.outcomes(job, workers, *example, strategy=strategy)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return results
+
+    def outcomes(
+        self, job: Job, workers: Sequence[WorkerPlan], *example: Any, strategy: str = "allreduce"
+    ) -> list[Any]:
+        """One result a worker, or the exception it raised."""
         self._count += 1
         folder = Path(self._folder.name) / str(self._count)
         plan = harness.plan(strategy, workers)
@@ -50,11 +61,7 @@ class Crew:
         told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(workers))}
         for pipe in self._pipes[: len(workers)]:
             pipe.send((job, example, {**told, "PACELINE_RUN": str(folder)}))
-        answers = [pipe.recv() for pipe in self._pipes[: len(workers)]]
-        failed = [answer for well, answer in answers if not well]
-        if failed:
-            raise failed[0]
-        return [answer for _, answer in answers]
+        return [pipe.recv() for pipe in self._pipes[: len(workers)]]
 
     def close(self) -> None:
         for pipe in self._pipes:
@@ -82,7 +89,9 @@ def _work(rank: int, pipe: Any) -> None:
         job, example, told = order
         with launched(RANK=str(rank), LOCAL_RANK=str(rank), **told):
             try:
-                pipe.send((True, job(*example)))
-            except BaseException as error:
+                pipe.send(job(*example))
+            except Exception as error:
                 traceback.print_exc()
-                pipe.send((False, error))
+                if dist.is_initialized():
+                    dist.destroy_process_group()
+                pipe.send(error)

@@ -1,0 +1,34 @@
+"""What is not a gradient and must still be the same on all workers of a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+
+@torch.no_grad()
+def merge_buffers(models: Sequence[nn.Module], part: float) -> None:
+    """Average floating-point buffers over the job, each worker's weighing its ``part`` of the samples.
+
+    Not BatchNorm's: those are merged in every update.
+    """
+    for model in models:
+        merged = {id(b) for m in model.modules() if isinstance(m, _BatchNorm) for b in m.buffers(recurse=False)}
+        for buffer in model.buffers():
+            if buffer.is_floating_point() and id(buffer) not in merged:
+                whole = buffer.mul(part)
+                dist.all_reduce(whole)
+                buffer.copy_(whole)
+
+
+@torch.no_grad()
+def share_first_weights(models: Sequence[nn.Module]) -> None:
+    """Give the first worker's parameters and buffers to the whole job."""
+    for tensor in dict.fromkeys(t for model in models for t in (*model.parameters(), *model.buffers())):
+        dense = tensor.detach().contiguous()
+        dist.broadcast(torch.view_as_real(dense) if dense.is_complex() else dense, src=0)
+        tensor.copy_(dense)
