@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, default_collate
+from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
 
+from paceline.data.randomness import seed
 from paceline.errors import ConfigError
 
 Collate = Callable[[list[Any]], Any]
@@ -28,18 +29,36 @@ def length(dataset: Dataset[Any]) -> int:
         size = len(dataset)  # type: ignore[arg-type]
     except TypeError:
         raise ConfigError(
-            f"{type(dataset).__name__} has no length", expected="a map-style dataset with __len__ and __getitem__"
+            f"{type(dataset).__name__} has no length",
+            expected="a dataset with __len__ and __getitem__, or an IterableDataset",
         ) from None
     if size == 0:
         raise ConfigError(f"{type(dataset).__name__} has no samples", remedy="Check the path to the data.")
     return size
 
 
-def fetch(dataset: Dataset[Any], indices: Sequence[int], collate: Collate = default_collate) -> Any:
-    """The samples at ``indices`` as one batch; uses the dataset's own ``__getitems__`` where it has one."""
+def fetch(
+    dataset: Dataset[Any], indices: Sequence[int], collate: Collate = default_collate, key: tuple[int, ...] = ()
+) -> Any:
+    """The samples at ``indices`` as one batch; uses the dataset's own ``__getitems__`` where it has one.
+
+    With a ``key`` what a sample draws at random depends on that and its index alone; where the dataset gives many
+    samples in one call, on the first one's.
+    """
+    if type(dataset) is TensorDataset and collate is default_collate:  # nothing is random there
+        return [tensor[list(indices)] for tensor in dataset.tensors]
     together = getattr(dataset, "__getitems__", None)
-    samples = together(list(indices)) if together is not None else [dataset[index] for index in indices]
-    return collate(samples)
+    if together is not None:
+        if key:
+            seed(*key, indices[0])
+        return collate(together(list(indices)))
+    return collate([_sample(dataset, index, key) for index in indices])
+
+
+def _sample(dataset: Dataset[Any], index: int, key: tuple[int, ...]) -> Any:
+    if key:
+        seed(*key, index)
+    return dataset[index]
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

@@ -8,6 +8,7 @@ loader asks ----> Lease, Compute ----> the user's forward, backward, step
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,8 +18,11 @@ from paceline.observation.recorder import Recorder
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
 from paceline.reduction.window import UpdateCounter
 from paceline.running.sources import ServerSource
-from paceline.server.ledger import Replica
+from paceline.server.ledger import Offers, Replica
 from paceline.state.flat import FlatState
+from paceline.strategies.base import Member
+
+Source = Replica | Offers | ServerSource
 
 
 class Executor:
@@ -26,19 +30,17 @@ class Executor:
 
     Args:
         program: the strategy's generator for this worker.
-        batch: samples of one update, over all that reduce together.
+        member: this worker as its program sees it.
         source: answers leases; a ``ServerSource`` also takes pushes and gives weights.
         recorder: gets every span and mark.
         distributed: the job has more than one worker.
     """
 
-    def __init__(
-        self, program: Program, batch: int, source: Replica | ServerSource, recorder: Recorder, distributed: bool
-    ) -> None:
-        self._program, self._batch, self._source = program, batch, source
-        self._recorder, self._distributed = recorder, distributed
+    def __init__(self, program: Program, member: Member, source: Source, recorder: Recorder, distributed: bool) -> None:
+        self._program, self._batch, self._source = program, member.batch, source
+        self._recorder, self._distributed, self._position = recorder, distributed, member.position
         self._next: Operation = next(program)
-        self._epoch, self._size = -1, 0
+        self.epoch, self._size = -1, 0
         self._over = self._resting = self._pushed = False
         self._unpulled = 0
         self._parts: list[Range] = []
@@ -63,7 +65,7 @@ class Executor:
     @property
     def training(self) -> bool:
         """An epoch has begun and is not over."""
-        return self._epoch >= 0 and not self._over
+        return self.epoch >= 0 and not self._over
 
     def attach(self, state: FlatState, counters: Sequence[UpdateCounter]) -> None:
         """The models that exchanges carry, and the schedulers that count updates. Takes the server's first weights."""
@@ -81,12 +83,15 @@ class Executor:
 
     def begin_epoch(self, epoch: int, size: int) -> None:
         """The loop starts an epoch of ``size`` samples."""
-        self._epoch, self._size, self._over = epoch, size, False
+        self.epoch, self._size, self._over = epoch, size, False
+        if isinstance(self._source, Offers):
+            self._source = Replica(self._source.samples)
 
-    def again(self) -> Compute | None:
-        """Go through the epoch's samples once more."""
-        self.begin_epoch(self._epoch + 1, self._size)
-        return self.next_compute()
+    def begin_stream(self, epoch: int) -> Offers:
+        """The loop starts an epoch of streams; it must offer what each worker has before each update."""
+        self.epoch, self._size, self._over = epoch, 0, False
+        self._source = offers = Offers(self._source.samples)
+        return offers
 
     def next_compute(self) -> Compute | None:
         """Run the program up to its next ``Compute``; None once the epoch is over."""
@@ -96,6 +101,8 @@ class Executor:
         while not (self._over and isinstance(self._next, Lease)):
             operation = self._next
             if isinstance(operation, Compute):
+                if isinstance(self._source, Offers):
+                    operation = replace(operation, part=self._source.part(self._position))
                 self._parts.append(operation.part)
                 self._resting = True
                 return operation
@@ -104,7 +111,7 @@ class Executor:
 
     def _lease(self, lease: Lease) -> Range:
         start = self._recorder.clock()
-        granted = self._source.lease(self._epoch, self._size, lease.samples, self._batch)
+        granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch)
         if isinstance(self._source, ServerSource):
             self._recorder.span("wait", start, self._recorder.clock())
         self._unpulled = 0
@@ -113,7 +120,7 @@ class Executor:
 
     def _update(self, update: Update) -> None:
         self._unpulled += update.samples
-        if isinstance(self._source, Replica):
+        if not isinstance(self._source, ServerSource):
             self._settle()
         for counter in self.counters:
             counter.advance(self.samples_seen)
@@ -156,7 +163,7 @@ class Executor:
     def _settle(self) -> None:
         for part in self._parts:
             if part:
-                self._recorder.mark("done", epoch=self._epoch, start=part.start, stop=part.stop)
+                self._recorder.mark("done", epoch=self.epoch, start=part.start, stop=part.stop)
         self._parts = []
         self._recorder.flush()  # what counts must not be lost with this process
 

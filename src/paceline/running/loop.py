@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -11,15 +11,20 @@ import torch.distributed as dist
 from torch.utils.data import Dataset
 
 from paceline.data.batches import Collate, fetch, length, to_device
+from paceline.data.randomness import seed
 from paceline.data.sampler import evaluation_part, order
+from paceline.data.streams import Stream
 from paceline.errors import ConfigError
 from paceline.ops import Compute, Range
 from paceline.reduction.buffers import merge_buffers
 from paceline.reduction.gradients import Gradients
 from paceline.reduction.window import Window
+from paceline.running.agreement import agree_on_streams
 from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
 from paceline.schema.settings import Settings
+
+Fetch = Callable[[Range], Any]
 
 
 class Loop:
@@ -37,16 +42,44 @@ class Loop:
         """This worker's micro-batches of one epoch. The strategy's program moves on between updates."""
         self._begin_epoch(length(dataset))
         positions = order(self._size, self.epoch, self._seed) if shuffle else torch.arange(self._size)
+        if self._worker.reduces:
+            dist.barrier()
+        self._executor.begin_epoch(self.epoch, self._size)
+
+        def batch(part: Range) -> Any:
+            indices = positions[part.start : part.stop].tolist()
+            return fetch(dataset, indices, collate, (self._seed, self.epoch))
+
         try:
             while (compute := self._next_compute()) is not None:
-                for part in self._micro_batches(compute):
-                    batch = fetch(dataset, positions[part.start : part.stop].tolist(), collate)
-                    self._begin_batch(part, compute)
-                    yield to_device(batch, self._place.device)
-                    self._end_batch()
+                yield from self._update(compute, self._micro_batches(compute), batch)
             self._end_epoch()
         finally:
             self._window.end()  # also where the loop breaks off
+
+    def streaming(self, stream: Stream) -> Iterator[Any]:
+        """The same for a stream of this worker's own: an update is what the workers have ready."""
+        self._begin_epoch(0)
+        seed(self._seed, self.epoch, -1 - self._place.rank)
+        stream.restart()
+        offers = self._executor.begin_stream(self.epoch)
+        offers.offer(agree_on_streams(self._worker, stream))
+        try:
+            while (compute := self._next_compute(stream)) is not None:
+                items = stream.take() or stream.spare
+                self._gradients.ahead = len(stream.ahead)
+                yield from self._update(compute, *self._of_stream(stream, items, compute.part.start))
+                offers.offer([int(count) for count in self._gradients.end().row("ahead")])
+            self._size = offers.reached
+            self._end_epoch()
+        finally:
+            self._window.end()
+
+    def _of_stream(self, stream: Stream, items: list[Any], start: int) -> tuple[list[Range], Fetch]:
+        def batch(piece: Range) -> Any:
+            return stream.make(items[piece.start - start : piece.stop - start], (self._seed, self.epoch))
+
+        return self._pieces(Range(start, start + len(items))), batch
 
     def evaluation(self, dataset: Dataset[Any], collate: Collate) -> Iterator[Any]:
         """This worker's part of an evaluation set: over the cluster each sample once, faster devices take more."""
@@ -54,6 +87,12 @@ class Loop:
         part = evaluation_part(length(dataset), weights, self._place.rank)
         for piece in part.chunks(self._place.worker.micro_batch or self._global_batch):
             yield to_device(fetch(dataset, range(piece.start, piece.stop), collate), self._place.device)
+
+    def evaluation_stream(self, stream: Stream) -> Iterator[Any]:
+        """All of a stream of this worker's own."""
+        stream.restart()
+        while items := stream.take():
+            yield to_device(stream.make(items, ()), self._place.device)
 
     def _begin_epoch(self, size: int) -> None:
         if self.epoch <= self._finished:
@@ -63,19 +102,38 @@ class Loop:
             )
         self._size = size
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
-        if self._worker.reduces:
-            dist.barrier()
-        self._executor.begin_epoch(self.epoch, size)
 
-    def _next_compute(self) -> Compute | None:
+    def _next_compute(self, stream: Stream | None = None) -> Compute | None:
         """The next update's part of this worker; None once the epoch is over."""
         self._window.end()
         compute = self._executor.next_compute()
         if compute is None and self._place.plan.probe_seconds is not None:
-            compute = self._executor.again()  # a probe's epoch has no end, so that it measures training only
+            compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
         self.watch.in_epoch()
         self.watch.show(self._executor.samples_seen, self._size * self.epochs)
         return compute
+
+    def _again(self, stream: Stream | None) -> Compute | None:
+        if stream is None:
+            self._executor.begin_epoch(self._executor.epoch + 1, self._size)
+        else:
+            stream.restart()
+            self._executor.begin_stream(self._executor.epoch + 1).offer([len(stream.ahead)])
+        return self._executor.next_compute()
+
+    def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
+        """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
+        for piece in pieces:
+            batch = make(piece)
+            seed(self._seed, self.epoch, piece.start, len(piece))
+            self._window.begin(len(piece) if compute.part else 0, piece is pieces[0], piece is pieces[-1])
+            self._gradients.begin(self._window.samples, compute.total)
+            self.watch.computing(self._window.samples)
+            yield to_device(batch, self._place.device)
+            if self._window.last:
+                self._gradients.end()
+            self.watch.computed()
+        self._look_at_probe()
 
     def _micro_batches(self, compute: Compute) -> list[Range]:
         """The part in pieces the device can take. A worker without samples gets one that weighs nothing, so that its
@@ -83,21 +141,12 @@ class Loop:
         if not compute.part:
             start = min(compute.part.start, self._size - 1)
             return [Range(start, start + 1)]
-        return compute.part.chunks(self._place.worker.micro_batch or len(compute.part))
+        return self._pieces(compute.part)
 
-    def _begin_batch(self, part: Range, compute: Compute) -> None:
-        samples = len(part) if compute.part else 0
-        first = part.start == compute.part.start or not compute.part
-        last = part.stop == compute.part.stop or not compute.part
-        self._window.begin(samples, first, last)
-        self._gradients.begin(samples, compute.total)
-        self.watch.computing(samples)
+    def _pieces(self, part: Range) -> list[Range]:
+        return part.chunks(self._place.worker.micro_batch or len(part))
 
-    def _end_batch(self) -> None:
-        """The loop asks for the next batch."""
-        if self._window.last:
-            self._gradients.end()
-        self.watch.computed()
+    def _look_at_probe(self) -> None:
         seconds, since = self._place.plan.probe_seconds, self._executor.measured_since
         if seconds is not None and since is not None and self._worker.recorder.clock() - since > seconds:
             sys.exit(0)  # the probe has seen enough; the recipe need not go on

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset, default_collate
+from torch.utils.data import Dataset, IterableDataset, default_collate
 
 from paceline.data.batches import Collate
+from paceline.data.streams import of_iterable, of_sampler
 from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
 from paceline.reduction.buffers import share_first_weights
@@ -79,6 +80,16 @@ class Run:
         return self.place.is_main
 
     @property
+    def rank(self) -> int:
+        """This worker's number in the whole run, from 0."""
+        return self.place.rank
+
+    @property
+    def world_size(self) -> int:
+        """Workers of the whole run."""
+        return len(self.place.plan.workers)
+
+    @property
     def samples_seen(self) -> int:
         """Samples trained by the whole cluster so far; in asynchronous strategies, as of this group's last exchange."""
         return self._worker.executor.samples_seen
@@ -123,24 +134,43 @@ class Run:
             yield self._loop.epoch
 
     def loader(
-        self, dataset: Dataset[Any], *, train: bool = True, shuffle: bool = True, collate_fn: Collate = default_collate
+        self,
+        dataset: Dataset[Any],
+        *,
+        train: bool = True,
+        shuffle: bool = True,
+        collate_fn: Collate = default_collate,
+        batch_sampler: Iterable[Sequence[int]] | None = None,
     ) -> Iterator[Any]:
         """This worker's batches of ``dataset``, on its device: over the cluster each sample once.
 
+        A dataset with a length is the same on every worker, and paceline cuts it. An ``IterableDataset``, or a
+        ``batch_sampler``, is this worker's own: an update is what the workers have ready, a share or a batch each,
+        until the last one's stream ends; none waits for a worker that has nothing left.
+
         Args:
-            dataset: map-style, the same on every worker.
+            dataset: map-style or iterable.
             train: the strategy deals out updates; False: a fixed part of the samples for evaluation, in order.
             shuffle: a new order each epoch, the same whatever the number of workers.
             collate_fn: a list of samples -> a batch.
+            batch_sampler: this worker's batches, as lists of indices, in the order they shall be trained.
 
         Raises:
-            ConfigError: the dataset has no length or no samples; no ``setup``; a second pass in one epoch.
+            ConfigError: the dataset has no length or no samples; no ``setup``; a second pass in one epoch; a stream
+                where a server deals out samples.
         """
-        if not train:
-            return self._loop.evaluation(dataset, collate_fn)
-        if not self._worker.models:
+        if train and not self._worker.models:
             raise ConfigError("run.loader was called before run.setup", remedy="Call run.setup(model, optimizer).")
-        return self._loop.training(dataset, collate_fn, shuffle)
+        stream = None
+        if batch_sampler is not None:
+            stream = of_sampler(dataset, batch_sampler, collate_fn)
+        elif isinstance(dataset, IterableDataset):
+            stream = of_iterable(dataset, self.place.worker.share or self.global_batch, collate_fn)
+        if stream is not None:
+            return self._loop.streaming(stream) if train else self._loop.evaluation_stream(stream)
+        if train:
+            return self._loop.training(dataset, collate_fn, shuffle)
+        return self._loop.evaluation(dataset, collate_fn)
 
     def backward(self, loss: Tensor, weight: float | None = None) -> None:
         """Gradients of ``loss``, weighed so that their sum over all workers is that of one device on the whole batch.

@@ -60,7 +60,7 @@ class Worker:
         self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else Replica()
         self.recorder = self._recorder()
         program = get(self.place.plan.strategy).program(self.place.member)
-        self.executor = Executor(program, self.place.member.batch, self._source, self.recorder, self.distributed)
+        self.executor = Executor(program, self.place.member, self._source, self.recorder, self.distributed)
         self._store = _prepare(self.place, launch)
         atexit.register(self._close)
 

@@ -8,6 +8,8 @@ free --------> leased --------> done          an epoch is over when all of it is
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from paceline.errors import ConfigError
 from paceline.ops import Range
 
@@ -116,14 +118,52 @@ class Replica:
     """A ledger for strategies without a server: every worker holds the same one and asks it the same questions, so no
     message is needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int = 0) -> None:
         self._ledger = Ledger()
-        self.samples = 0
+        self.samples = samples
 
     def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
         """The next range of the epoch; the one before it counts as trained."""
-        settled = self._ledger.settle(HOLDER)
-        self.samples += len(settled) if settled else 0
+        self.settle()
         self._ledger.open(epoch, size)
         granted = self._ledger.take(HOLDER, want, batch, epoch)
         return granted if granted is not None else Range(size, size)
+
+    def settle(self) -> None:
+        """The last lease is trained and counts."""
+        settled = self._ledger.settle(HOLDER)
+        self.samples += len(settled) if settled else 0
+
+
+class Offers:
+    """The same for one epoch of streams: a lease is what the workers say they have ready, whatever was asked for."""
+
+    def __init__(self, samples: int) -> None:
+        self._counts: Sequence[int] = ()
+        self._lease = Range(0, 0)
+        self.samples = samples
+
+    @property
+    def reached(self) -> int:
+        """Samples of the epoch so far, with the running lease."""
+        return self._lease.stop
+
+    def offer(self, counts: Sequence[int]) -> None:
+        """How many samples each worker has for the next update."""
+        self._counts = counts
+
+    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
+        """The next range; the one before it counts as trained."""
+        self.settle()
+        self._lease = Range(self._lease.stop, self._lease.stop + sum(self._counts))
+        return self._lease
+
+    def part(self, position: int) -> Range:
+        """What the worker at ``position`` offered of the running lease."""
+        start = self._lease.start + sum(self._counts[:position])
+        return Range(start, start + self._counts[position])
+
+    def settle(self) -> None:
+        """The last lease is trained and counts."""
+        self.samples += len(self._lease)
+        self._lease = Range(self._lease.stop, self._lease.stop)

@@ -1,0 +1,47 @@
+"""What workers settle among themselves in the rare moments when their loops do not run alike."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from paceline.data.streams import Stream
+from paceline.errors import ConfigError
+from paceline.running.worker import Worker
+
+
+def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
+    """How many samples each worker has for the first update of an epoch of streams.
+
+    A worker without any borrows one sample of another's to go through the motions with.
+
+    Raises:
+        ConfigError: the strategy deals samples out by a server; nobody has any.
+    """
+    place = worker.place
+    if place.layout.server:
+        raise ConfigError(
+            f"a dataset without a length, or a batch_sampler, under {place.plan.strategy}, whose server deals out the "
+            "positions of a dataset",
+            remedy="Give run.loader a dataset with a length, or use --strategy allreduce.",
+        )
+    if not worker.reduces:
+        return [len(stream.ahead)]
+    told = torch.zeros(2, worker.peers, dtype=torch.float64)
+    told[:, place.member.position] = torch.tensor([len(stream.ahead), stream.checksum], dtype=torch.float64)
+    dist.all_reduce(told)
+    counts, checksums = [int(count) for count in told[0]], told[1].tolist()
+    if not any(counts):
+        raise ConfigError("no worker's stream has a sample", remedy="Check the path to the data.")
+    if not all(counts):
+        lent = [stream.spare]
+        dist.broadcast_object_list(lent, src=counts.index(max(counts)))
+        stream.spare = stream.spare or lent[0]
+    known = [checksum for checksum in checksums if checksum]
+    if len(set(known)) < len(known) and place.is_main:
+        print(
+            "warning: several workers' streams begin with the same samples; give each its own part, as by "
+            "run.rank and run.world_size.",
+            flush=True,
+        )
+    return counts
