@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from paceline import __version__
-from paceline.cli import bench, demo, plan, probe, report, run, serve, simulate
+from paceline.cli.verbs import bench, demo, plan, probe, report, run, serve, simulate
 from paceline.errors import LaunchError, PacelineError
 
 # Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
