@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +10,10 @@ from pathlib import Path
 
 from paceline import __version__
 from paceline.errors import ConfigError
+from paceline.hardware import checks, host
+from paceline.hardware.checks import Finding
+from paceline.hardware.facts import CPU, Card, Facts
+from paceline.launchers import bootstrap
 from paceline.launchers.folder import RunFolder
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
@@ -18,7 +21,7 @@ from paceline.planning import search
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster, Emulation, GroupSpec
-from paceline.schema.plan import Plan
+from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.schema.record import write_atomically
 from paceline.schema.summary import Summary
@@ -62,15 +65,40 @@ def cluster(path: Path | None, emulation: Emulation | None = None) -> Cluster:
     Raises:
         ConfigError: the file is missing or wrong, or nothing is emulated there.
     """
-    if path is None:
-        from paceline.probing.device import accelerators
-
-        found = Cluster(name="here", groups=[GroupSpec(name="here", devices=accelerators() or 1)])
-    else:
-        found = Cluster.read(path)
+    found = _here(host.cards()) if path is None else Cluster.read(path)
     if emulation is None or emulation == found.emulation:
         return found
     return Cluster.parse({**found.model_dump(), "emulation": emulation}, str(path or "--emulation"))
+
+
+def _here(cards: Sequence[Card]) -> Cluster:
+    names = [card.device for card in cards]
+    return Cluster(name="here", groups=[GroupSpec(name="here", devices=names or 1)])
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What ``doctor`` saw: the host, the workers that a run would start there, and what is to be said of them."""
+
+    facts: Facts
+    workers: list[WorkerPlan]
+    findings: list[Finding]
+
+
+def doctor(path: Path | None, known: Facts | None = None) -> Diagnosis:
+    """Look at this host, or at one that is ``known``, as a run on the cluster of ``path`` would find it.
+
+    Raises:
+        ConfigError: the cluster file is missing or wrong in itself.
+    """
+    known = known or host.facts(bootstrap.variables(), accelerators=True)
+    machines = _here(known.cards) if path is None else Cluster.read(path)
+    try:
+        workers = _probe_plan(machines, known, PROBE_SECONDS).workers
+    except ConfigError as error:
+        what = f"{error.seen}; expected {error.expected}" if error.expected else error.seen
+        return Diagnosis(known, [], [Finding("error", what, error.remedy), *checks.check(known, [])])
+    return Diagnosis(known, workers, checks.check(known, workers))
 
 
 def probe(
@@ -87,14 +115,14 @@ def probe(
         PacelineError: the recipe is missing or fails, or a device cannot be had.
     """
     from paceline.probing.collect import probe as measure
-    from paceline.probing.device import accelerators
 
     recipe.check()
+    known = host.facts(bootstrap.variables(), accelerators=machines.emulation == "none")
+    plan = _probe_plan(machines, known, seconds)
+    supervisor = _supervisor(plan, folder.probe, recipe, watcher)
     folder.claim()
     folder.probe.clear()
-    found = accelerators() if machines.emulation == "none" else []
-    plan = search.probe_plan(machines, seconds, os.cpu_count() or 1, found)
-    profile = measure(plan, _supervisor(plan, folder.probe, recipe, watcher))
+    profile = measure(plan, supervisor)
     profile.write(folder.profile)
     return profile
 
@@ -122,8 +150,9 @@ def run(
         PacelineError: as ``Supervisor.run`` does. Then there is no ``summary.json``.
     """
     recipe.check()
+    supervisor = _supervisor(made, folder, recipe, watcher, port)
     folder.claim()
-    events = _supervisor(made, folder, recipe, watcher, port).run()
+    events = supervisor.run()
     trace = merge(folder.traces)
     summary = summarise(trace, made, command, events, versions())
     summary.write(folder.summary)
@@ -154,7 +183,16 @@ def versions() -> dict[str, str]:
     return {"paceline": __version__, "python": platform.python_version(), "torch": version("torch")}
 
 
+def _probe_plan(machines: Cluster, known: Facts, seconds: float) -> Plan:
+    cards = known.cards if machines.emulation == "none" else ()
+    return search.probe_plan(machines, seconds, known.cores, cards, bootstrap.read(known.environment).threads)
+
+
 def _supervisor(made: Plan, folder: RunFolder, recipe: Recipe, watcher: Watcher, port: int = 0) -> Supervisor:
+    """Of the plan with its cards found again. Raises ConfigError for what ``doctor`` calls an error."""
+    known = host.facts(bootstrap.variables(), accelerators=any(worker.device != CPU for worker in made.workers))
+    made = search.located(made, known.cards)
+    checks.refuse(known, made.workers)
     return Supervisor(
         made,
         folder,

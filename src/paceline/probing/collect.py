@@ -7,10 +7,10 @@ from typing import Any
 from paceline.errors import WorkerError
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.observation.metrics import solo_timings
-from paceline.schema.plan import Plan
+from paceline.observation.metrics import Timing, solo_timings
+from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
-from paceline.schema.trace import Trace
+from paceline.schema.trace import Trace, WorkerTrace
 
 
 def probe(plan: Plan, supervisor: Supervisor) -> Profile:
@@ -22,20 +22,7 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
     supervisor.run()
     trace = merge(supervisor.folder.traces)
     data, setup = _first(trace, "data"), _first(trace, "setup")
-    devices = [
-        DeviceProfile(
-            group=worker.group,
-            device=worker.device,
-            speed=worker.speed,
-            threads=worker.threads,
-            micro_batch=worker.micro_batch,
-            batch=timing.batch,
-            samples_per_second=timing.samples_per_second,
-            fixed_seconds=timing.fixed_seconds,
-            sample_seconds=timing.sample_seconds,
-        )
-        for worker, timing in zip(plan.workers, solo_timings(trace), strict=True)
-    ]
+    devices = [device(*told) for told in zip(plan.workers, solo_timings(trace), trace.workers, strict=True)]
     return Profile(
         cluster=plan.cluster,
         emulation=plan.emulation,
@@ -43,6 +30,39 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
         model_bytes=setup["bytes"],
         epoch_samples=data["size"],
         devices=devices,
+    )
+
+
+def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace) -> DeviceProfile:
+    """What was measured in one worker, of time and, where it told of it, of memory.
+
+    Raises:
+        WorkerError: it trained on another card than the plan names.
+    """
+    told = next((mark.values for mark in trace.marks if mark.kind == "memory"), {})
+    if worker.uuid is not None and told.get("uuid", worker.uuid) != worker.uuid:
+        raise WorkerError(
+            f"{worker.device} is {told['uuid']} there", expected=f"{worker.uuid}, as in the plan",
+            remedy="Do not set CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER in the recipe.",
+            where=f"rank {trace.rank} ({trace.group}, {trace.name}) on {trace.host}",
+        )  # fmt: skip
+    samples = min(timing.batch, worker.micro_batch or timing.batch)
+    added = (told["peak_bytes"] - told["fixed_bytes"]) / samples if told else 0.0
+    return DeviceProfile(
+        group=worker.group,
+        device=worker.device,
+        speed=worker.speed,
+        threads=worker.threads,
+        micro_batch=worker.micro_batch,
+        batch=timing.batch,
+        samples_per_second=timing.samples_per_second,
+        fixed_seconds=timing.fixed_seconds,
+        sample_seconds=timing.sample_seconds,
+        uuid=worker.uuid,
+        name=worker.name,
+        memory_bytes=told.get("memory_bytes"),
+        fixed_bytes=told.get("fixed_bytes"),
+        sample_bytes=added if added > 0 else None,
     )
 
 

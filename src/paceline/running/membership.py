@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from dataclasses import dataclass
 
 import torch
 
 from paceline.errors import ConfigError
+from paceline.hardware.cores import cores, threads
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
 from paceline.ops import Range
@@ -86,7 +86,7 @@ def _default_plan(launch: Launch, global_batch: int) -> Plan:
         WorkerPlan(
             group="here",
             device=f"cuda:{launch.local_rank if rank == launch.rank else 0}" if cuda else "cpu",
-            threads=max(1, (os.cpu_count() or 1) // launch.world_size),
+            threads=threads(cores(), launch.local_world_size, launch.threads),
             share=share,
         )
         for rank, share in enumerate(shares)

@@ -9,13 +9,14 @@ from pydantic import Field, model_validator
 from paceline.schema.record import Record
 
 Emulation = Literal["none", "pacing", "cgroups"]
-Device = Annotated[str, Field(pattern=r"^(cpu|cuda:[0-9]+)$")]
+Device = Annotated[str, Field(pattern=r"^(cpu|cuda:[0-9]+|GPU-[0-9a-zA-Z-]+)$")]
 
 
 class GroupSpec(Record):
     """Like devices behind one fast link.
 
-    ``devices`` is a number of devices, or their torch names (``["cuda:0", "cuda:1"]``).
+    ``devices`` is a number of devices, or their names: torch's (``"cuda:0"``), or a UUID or the start of one
+    (``"GPU-8f3a1c2e"``), which stays with the card whatever the order.
     ``speed`` emulates a device as that part of one CPU core.
     ``micro_batch`` is the most samples a device takes at once.
     """

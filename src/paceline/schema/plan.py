@@ -15,7 +15,8 @@ Positive = Annotated[int, Field(ge=1)]
 class WorkerPlan(Record):
     """One worker. ``share``: its samples of one update (0 before the global batch is known).
 
-    It takes ``fixed_seconds`` for a micro-batch and ``sample_seconds`` for each sample in it.
+    It takes ``fixed_seconds`` for a micro-batch and ``sample_seconds`` for each sample in it. ``uuid`` and ``name`` are
+    the card's, where they are known.
     """
 
     group: str
@@ -27,6 +28,8 @@ class WorkerPlan(Record):
     solo_samples_per_second: float | None = None
     fixed_seconds: Annotated[float, Field(ge=0)] = 0.0
     sample_seconds: Annotated[float, Field(gt=0)] | None = None
+    uuid: str | None = None
+    name: str | None = None
 
 
 class JobPlan(Record):

@@ -12,7 +12,8 @@ from paceline.schema.record import Record
 
 class DeviceProfile(Record):
     """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included;
-    such a batch takes ``fixed_seconds + batch * sample_seconds``."""
+    such a batch takes ``fixed_seconds + batch * sample_seconds``, and of the device's ``memory_bytes`` it needs
+    ``fixed_bytes + batch * sample_bytes``, where that could be measured."""
 
     group: str
     device: str
@@ -23,6 +24,11 @@ class DeviceProfile(Record):
     samples_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    uuid: str | None = None
+    name: str | None = None
+    memory_bytes: Annotated[int, Field(gt=0)] | None = None
+    fixed_bytes: Annotated[int, Field(ge=0)] | None = None
+    sample_bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
 
 class Profile(Record):

@@ -22,7 +22,7 @@ class Span:
 class Mark:
     """Something that happened at one moment.
 
-    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``.
+    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``, ``memory``.
     """
 
     kind: str

@@ -35,8 +35,26 @@ def test_a_launcher_on_another_host_is_not_watched(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "named"),
-    [({"RANK": "x"}, "RANK is 'x'"), ({"WORLD_SIZE": ""}, "WORLD_SIZE is ''"), ({"RANK": "3"}, "RANK is 3")],
+    [
+        ({"RANK": "x"}, "RANK is 'x'"),
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE is ''"),
+        ({"RANK": "3"}, "RANK is 3"),
+        ({"OMP_NUM_THREADS": "many"}, "OMP_NUM_THREADS is 'many'"),
+        ({"OMP_NUM_THREADS": "0"}, "OMP_NUM_THREADS is '0'"),
+    ],
 )
 def test_nonsense_names_the_variable(given: dict[str, str], named: str) -> None:
     with pytest.raises(ConfigError, match=named):
         bootstrap.read(given)
+
+
+@pytest.mark.parametrize(
+    ("text", "local", "threads"),
+    [(None, 1, None), ("", 1, None), ("4", 2, 4), ("1", 2, None), ("1", 1, 1), ("6,2", 2, 6)],
+)
+def test_c100_threads_that_torchrun_sets_by_itself_are_not_the_users(
+    text: str | None, local: int, threads: int | None
+) -> None:
+    given = {"RANK": "0", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": str(local)}
+    launch = bootstrap.read(given if text is None else {**given, "OMP_NUM_THREADS": text})
+    assert (launch.local_world_size, launch.threads) == (local, threads)

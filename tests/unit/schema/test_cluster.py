@@ -30,6 +30,14 @@ def test_devices_are_a_number_or_names_and_one_by_default():
     assert devices == [1, ["cuda:0", "cuda:1"]]
 
 
+def test_c037_devices_may_be_uuids_or_the_start_of_one():
+    assert cluster({"name": "a", "devices": ["GPU-8f3a", "cuda:0", "cpu"]}).groups[0].devices == [
+        "GPU-8f3a",
+        "cuda:0",
+        "cpu",
+    ]
+
+
 def test_a_speed_without_emulation_would_be_ignored_so_it_is_refused():
     with pytest.raises(ConfigError, match=r"^c\.yaml: group 'a' has a speed but emulation is none; set emulation: "):
         cluster({"name": "a", "speed": 0.5})
@@ -71,7 +79,9 @@ def test_a_cluster_has_at_least_one_group_and_a_known_version_and_emulation():
             cluster(*groups, **keys)
 
 
-@pytest.mark.parametrize("devices", [["cuda0"], ["gpu:1"], ["cuda:0", "cuda:x"], ["cuda:0", "cuda:0"]])
+@pytest.mark.parametrize(
+    "devices", [["cuda0"], ["gpu:1"], ["GPU-"], ["8f3a"], ["cuda:0", "cuda:x"], ["cuda:0", "cuda:0"]]
+)
 def test_devices_that_cannot_be_are_refused(devices):
     with pytest.raises(ConfigError):
         Cluster.parse({"name": "lab", "groups": [{"name": "a", "devices": devices}]}, "lab.yaml")

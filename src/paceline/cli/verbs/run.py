@@ -11,7 +11,7 @@ from paceline import api, tables
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
-from paceline.reporting import table
+from paceline.reporting import plan_table, table
 from paceline.schema.profile import Profile
 from paceline.server import rules
 from paceline.strategies.base import get
@@ -50,7 +50,7 @@ def command(
         terminal.say(f"{machines.name}: measuring every device, all at once, for {probe_seconds:g} s")
         measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
-    terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s.")
+    terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
     summary = api.run(made, script, folder, command=flags.typed(), port=port, watcher=terminal.watcher)
     terminal.done()
     if json:

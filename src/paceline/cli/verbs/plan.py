@@ -27,3 +27,4 @@ def command(
         typer.echo(made.model_dump_json(indent=2))
     terminal.table(plan_table.plan(made))
     terminal.say(made.reason)
+    terminal.say(plan_table.threads(made))
