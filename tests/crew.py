@@ -29,7 +29,8 @@ class Crew:
     """``size`` processes. Use as a fixture of a module; ``close`` ends them."""
 
     def __init__(self, size: int) -> None:
-        context = mp.get_context("spawn")
+        context = mp.get_context("forkserver")
+        context.set_forkserver_preload(["jobs"])  # torch is imported once
         self._folder = tempfile.TemporaryDirectory()
         self._pipes, self._processes = [], []
         for rank in range(size):
@@ -95,3 +96,4 @@ def _work(rank: int, pipe: Any) -> None:
                 if dist.is_initialized():
                     dist.destroy_process_group()
                 pipe.send(error)
+    os._exit(0)  # torch takes its time to leave

@@ -97,3 +97,25 @@ def sums(size: int, batch: int, dtype: torch.dtype) -> dict[str, Any]:
             optimizer.step()
             optimizer.zero_grad()
     return result(run, model, seen=run.samples_seen)
+
+
+def images(sizes: tuple[int, int], dtype: torch.dtype, layers: str) -> dict[str, Any]:
+    """A network with BatchNorm over images, trained, then asked for its outputs in evaluation."""
+    size, batch = sizes
+    torch.manual_seed(5)
+    data = TensorDataset(torch.randn(size, 2, 3, 3, dtype=dtype), torch.randn(size, 1, dtype=dtype))
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Conv2d(2, 4, 2), nn.BatchNorm2d(4), nn.Tanh(), nn.Flatten(), nn.Linear(16, 1)).to(dtype)
+    if layers == "sync":
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    run = paceline.init(global_batch=batch)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    for _ in run.epochs(2):
+        for x, y in run.loader(data):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+    model.eval()
+    with torch.no_grad():
+        outputs = model(data.tensors[0])
+    return result(run, model, seen=run.samples_seen, outputs=outputs)

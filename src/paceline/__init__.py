@@ -8,13 +8,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from paceline.reduction.normalisation import to_group_norm as to_group_norm
     from paceline.running.run import Run as Run
     from paceline.running.run import init as init
 
 __version__ = "0.1.0"
-__all__ = ["Run", "__version__", "init"]
+__all__ = ["Run", "__version__", "init", "to_group_norm"]
 
-_PLACES = {"init": "paceline.running.run", "Run": "paceline.running.run"}
+_PLACES = {
+    "init": "paceline.running.run",
+    "Run": "paceline.running.run",
+    "to_group_norm": "paceline.reduction.normalisation",
+}
 
 
 def __dir__() -> list[str]:

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from paceline.errors import ConfigError
-from paceline.running.normalisation import cross_batch_norm, reestimate
-from paceline.running.window import Window
+from paceline.reduction.normalisation import cross_batch_norm, reestimate
+from paceline.reduction.window import Window
 
 WORKERS = 4
 groups: dict[int, dist.ProcessGroup] = {}  # in a worker: the first so many workers, as a group of their own
@@ -39,7 +39,7 @@ def on_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Call]:
     """Calls a function on the first workers at once, each with arguments of its own."""
     meeting = str(tmp_path_factory.mktemp("gloo") / "store")
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["hypothesis", "paceline.running.normalisation"])  # torch is imported once for all
+    context.set_forkserver_preload(["hypothesis", "paceline.reduction.normalisation"])  # torch is imported once for all
     pools = [ProcessPoolExecutor(1, context, initializer=join, initargs=(n, meeting)) for n in range(WORKERS)]
     for joining in [pool.submit(int) for pool in pools]:  # a group needs all of them
         joining.result(timeout=60)
@@ -87,7 +87,7 @@ def train(
     cross_batch_norm(layer, groups.get(len(split)), window)
 
     def around(_: Tensor) -> None:
-        window.begin(split[rank], sum(split), first=True, last=True)
+        window.begin(split[rank], first=True, last=True)
 
     return results(layer, pairs, around)
 
@@ -152,7 +152,7 @@ def normalised(filler: Any, value: Tensor, affine: bool) -> Tensor:
 def normalise(part: list[float], samples: int) -> tuple[list[float], float, float, list[float]]:
     window, workers = Window(), 2
     layer = cross_batch_norm(nn.SyncBatchNorm(1, eps=0.0), groups[workers], window)
-    window.begin(samples, 8, first=True, last=True)
+    window.begin(samples, first=True, last=True)
     output = layer(torch.tensor(part)[:, None])
     return output[:, 0].tolist(), layer.running_mean.item(), layer.running_var.item(), part
 
@@ -170,7 +170,7 @@ def test_the_values_0_to_7(on_workers: Call, first: int) -> None:
 def refuse(samples: int) -> str:
     window = Window()
     layer = cross_batch_norm(nn.SyncBatchNorm(1), groups[3], window)
-    window.begin(samples, 1, first=True, last=True)
+    window.begin(samples, first=True, last=True)
     with pytest.raises(ConfigError) as caught:
         layer(torch.ones(1, 1))
     return str(caught.value)

@@ -27,15 +27,20 @@ def splits(draw: st.DrawFn) -> list[WorkerPlan]:
     return [harness.worker(share, micro_batch=size) for share, size in zip(shares, sizes, strict=True)]
 
 
+def flat(weights: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([weight.double().flatten() for weight in weights.values()])
+
+
 def agree(crew: Crew, job: Callable[..., Any], workers: list[WorkerPlan], dtype: torch.dtype, *example: Any) -> None:
     """The workers end where one device does, and all at the very same place."""
     (one,) = crew.run(job, [harness.worker(sum(w.share for w in workers))], *example, strategy="alone")
     results = crew.run(job, workers, *example)
+    whole = flat(one["weights"])
     for result in results:
-        for name, weight in one["weights"].items():
-            error = (result["weights"][name] - weight).norm() / weight.norm().clamp(min=1e-3)
-            assert error <= TOLERANCE[dtype], f"{name}: {error:.1e}"
-            assert torch.equal(result["weights"][name], results[0]["weights"][name])
+        error = (flat(result["weights"]) - whole).norm() / whole.norm()
+        assert error <= TOLERANCE[dtype], f"{error:.1e}"
+        for name, weight in results[0]["weights"].items():
+            assert torch.equal(result["weights"][name], weight), name
         assert result["seen"] == one["seen"]
         if "norms" in one:
             assert torch.allclose(result["norms"], one["norms"], rtol=10 * TOLERANCE[dtype], atol=0)
@@ -60,3 +65,22 @@ def test_means_over_tokens(crew: Crew, workers: list[WorkerPlan], lengths: list[
 @given(splits(), st.integers(1, 30), dtypes)
 def test_sums(crew: Crew, workers: list[WorkerPlan], size: int, dtype: torch.dtype) -> None:
     agree(crew, jobs.sums, workers, dtype, size, sum(worker.share for worker in workers), dtype)
+
+
+@many
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 30), dtypes)
+def test_batch_norm_over_all_workers(crew: Crew, shares: list[int], size: int, dtype: torch.dtype) -> None:
+    """With workers that have no samples at the end of an epoch, or a single one."""
+    workers = [harness.worker(share) for share in shares]
+    agree(crew, jobs.images, workers, dtype, (size, sum(shares)), dtype, "sync")
+
+
+@many
+@given(splits(), st.integers(2, 30))
+def test_plain_batch_norm_is_the_same_everywhere_after_training(
+    crew: Crew, workers: list[WorkerPlan], size: int
+) -> None:
+    """C026: statistics are merged by samples, so that whoever evaluates or saves says the same."""
+    results = crew.run(jobs.images, workers, (size, sum(w.share for w in workers)), torch.float64, "plain")
+    for result in results:
+        assert torch.equal(result["outputs"], results[0]["outputs"])

@@ -47,12 +47,12 @@ class Loop:
         self._executor.begin_epoch(self.epoch, self._size)
 
         def batch(part: Range) -> Any:
-            indices = positions[part.start : part.stop].tolist()
+            indices = positions[self._not_empty(part)].tolist()
             return fetch(dataset, indices, collate, (self._seed, self.epoch))
 
         try:
             while (compute := self._next_compute()) is not None:
-                yield from self._update(compute, self._micro_batches(compute), batch)
+                yield from self._update(compute, self._pieces(compute), batch)
             self._end_epoch()
         finally:
             self._window.end()  # also where the loop breaks off
@@ -66,20 +66,22 @@ class Loop:
         offers.offer(agree_on_streams(self._worker, stream))
         try:
             while (compute := self._next_compute(stream)) is not None:
-                items = stream.take() or stream.spare
-                self._gradients.ahead = len(stream.ahead)
-                yield from self._update(compute, *self._of_stream(stream, items, compute.part.start))
+                yield from self._update(compute, self._pieces(compute, offers.counts), self._of_stream(stream, compute))
                 offers.offer([int(count) for count in self._gradients.end().row("ahead")])
             self._size = offers.reached
             self._end_epoch()
         finally:
             self._window.end()
 
-    def _of_stream(self, stream: Stream, items: list[Any], start: int) -> tuple[list[Range], Fetch]:
-        def batch(piece: Range) -> Any:
-            return stream.make(items[piece.start - start : piece.stop - start], (self._seed, self.epoch))
+    def _of_stream(self, stream: Stream, compute: Compute) -> Fetch:
+        items, start = stream.take(), compute.part.start
+        self._gradients.ahead = len(stream.ahead)
 
-        return self._pieces(Range(start, start + len(items))), batch
+        def batch(piece: Range) -> Any:
+            own = items[piece.start - start : piece.stop - start] or stream.spare
+            return stream.make(own, (self._seed, self.epoch))
+
+        return batch
 
     def evaluation(self, dataset: Dataset[Any], collate: Collate) -> Iterator[Any]:
         """This worker's part of an evaluation set: over the cluster each sample once, faster devices take more."""
@@ -123,28 +125,42 @@ class Loop:
 
     def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
         """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
-        for piece in pieces:
-            batch = make(piece)
-            seed(self._seed, self.epoch, piece.start, len(piece))
-            self._window.begin(len(piece) if compute.part else 0, piece is pieces[0], piece is pieces[-1])
-            self._gradients.begin(self._window.samples, compute.total)
-            self.watch.computing(self._window.samples)
+        for number, piece in enumerate(pieces):
+            batch, samples = make(piece), len(piece)
+            seed(self._seed, self.epoch, piece.start, samples)
+            self._window.begin(samples, first=number == 0, last=number == len(pieces) - 1)
+            self._gradients.begin(samples, compute.total)
+            self.watch.computing(samples)
             yield to_device(batch, self._place.device)
             if self._window.last:
                 self._gradients.end()
             self.watch.computed()
         self._look_at_probe()
 
-    def _micro_batches(self, compute: Compute) -> list[Range]:
-        """The part in pieces the device can take. A worker without samples gets one that weighs nothing, so that its
-        loop body runs and meets its peers in every collective."""
-        if not compute.part:
-            start = min(compute.part.start, self._size - 1)
-            return [Range(start, start + 1)]
-        return self._pieces(compute.part)
+    def _pieces(self, compute: Compute, sizes: Sequence[int] = ()) -> list[Range]:
+        """The part in micro-batches the device can take, one at least, which may be empty.
 
-    def _pieces(self, part: Range) -> list[Range]:
-        return part.chunks(self._place.worker.micro_batch or len(part))
+        Under a BatchNorm over all workers, each has as many of them as the one with most.
+
+        Args:
+            sizes: of each peer's part; those of the plan's shares if not given.
+        """
+        part, own = compute.part, self._place.worker
+        if not self._worker.aligned:
+            pieces = part.chunks(own.micro_batch or max(len(part), 1))
+        else:
+            sizes = sizes or [len(piece) for piece in Range(0, compute.total).cut(self._place.member.shares)]
+            caps = [worker.micro_batch or size for worker, size in zip(self._place.job.workers, sizes, strict=True)]
+            pieces = part.cut([1] * max(-(-size // cap) for size, cap in zip(sizes, caps, strict=True) if size))
+        return pieces or [part]
+
+    def _not_empty(self, piece: Range) -> slice:
+        """Positions to fetch. A worker without samples gets some that weigh nothing, so that its loop body runs and
+        meets its peers in every collective; two, for a plain BatchNorm refuses a single one."""
+        if piece:
+            return slice(piece.start, piece.stop)
+        stop = min(piece.start + 2, self._size)
+        return slice(max(stop - 2, 0), stop)
 
     def _look_at_probe(self) -> None:
         seconds, since = self._place.plan.probe_seconds, self._executor.measured_since

@@ -16,6 +16,7 @@ from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
 from paceline.reduction.buffers import share_first_weights
 from paceline.reduction.gradients import Gradients
+from paceline.reduction.normalisation import reestimate
 from paceline.reduction.window import UpdateCounter, Window, keep_gradients, scale_in, step_in
 from paceline.running.loop import Loop
 from paceline.running.worker import Worker
@@ -120,6 +121,7 @@ class Run:
         counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in given.schedulers]
         if self._worker.reduces:
             share_first_weights(given.models)
+        self._worker.normalise(given.models, self._window)
         self._gradients.attach(given.models)
         self._worker.attach(given.models, counters)
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
@@ -199,6 +201,16 @@ class Run:
         if not self._window.last:
             return torch.tensor(float("nan"))
         return nn.utils.clip_grad_norm_(model.parameters(), max_norm)
+
+    def reestimate(self, model: nn.Module, batches: Iterable[Any]) -> None:
+        """Take the running statistics of every BatchNorm anew from ``batches``, as ``torch.optim.swa_utils.update_bn``
+        does; over the whole cluster each value weighs the same, whichever batch and worker it was in.
+
+        Args:
+            model: as ``setup`` gave it back.
+            batches: such as ``run.loader(dataset, train=False)``. Of a list or tuple the model gets the first element.
+        """
+        reestimate(model, batches, self._worker.sum_over_cluster)
 
     def reduce(self, total: Tensor | float, count: Tensor | float) -> float:
         """``total / count``, both summed over the whole cluster; nan if the count is 0. Every worker must call it.

@@ -24,7 +24,8 @@ from paceline.launchers import failures, orphans
 from paceline.launchers.bootstrap import Launch
 from paceline.launchers.folder import RunFolder
 from paceline.observation.recorder import Recorder
-from paceline.reduction.window import UpdateCounter
+from paceline.reduction.normalisation import cross_batch_norm
+from paceline.reduction.window import UpdateCounter, Window
 from paceline.running import handshake
 from paceline.running.executor import Executor
 from paceline.running.membership import Place, take_place
@@ -33,6 +34,7 @@ from paceline.running.wrapping import Things
 from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
+from paceline.server.messages import MOST_VALUES
 from paceline.state.flat import FlatState
 from paceline.strategies.base import get
 
@@ -51,6 +53,8 @@ class Worker:
         self.reduces = launch.distributed and self.place.layout.reduces
         self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
+        self.aligned = False  # all peers make the same number of forwards an update
+        self._limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
         orphans.end_with_launcher(launch)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             # Whole lines at once, also under PYTHONUNBUFFERED: workers share one pipe.
@@ -66,8 +70,9 @@ class Worker:
 
     @property
     def accumulates(self) -> bool:
-        """This worker takes its share of an update in several micro-batches."""
-        return self.place.worker.micro_batch is not None and self.place.worker.share > self.place.worker.micro_batch
+        """This worker may take its part of an update in several micro-batches."""
+        workers = self.place.job.workers if self.aligned else [self.place.worker]
+        return any(worker.micro_batch is not None for worker in workers)
 
     def meet(self, given: Things) -> None:
         """Look whether all workers of the job are about to do the same; the first one's loss scale holds for all.
@@ -87,6 +92,15 @@ class Worker:
             everyone = handshake.meet(self._store, self._hello, self._launch.rank, self._launch.world_size, timeout)
             for scaler, state in zip(given.scalers, everyone[0].scalers, strict=True):
                 scaler.load_state_dict(state)
+
+    def normalise(self, models: list[nn.Module], window: Window) -> None:
+        """Let every SyncBatchNorm see the batches of all workers that reduce together."""
+        layers = [layer for model in models for layer in model.modules() if type(layer) is nn.SyncBatchNorm]
+        self.aligned = self.reduces and bool(layers)
+        # A group of its own: gradients travel on the default one at the same time.
+        group = dist.new_group(timeout=self._limit) if self.aligned else None
+        for model in models:
+            cross_batch_norm(model, group, window)
 
     def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:
         """Hand the models over to the executor; with a server, join it and start from its weights."""
@@ -108,7 +122,8 @@ class Worker:
             values.copy_(on_device)
         if isinstance(self._source, ServerSource):
             if self._source.client is not None:
-                self._source.client.reduce(values)
+                for piece in torch.split(values, MOST_VALUES):
+                    self._source.client.reduce(piece)
             self._source.share(values)
 
     def _join(self, size: int) -> tuple[Client, bool]:

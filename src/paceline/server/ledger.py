@@ -139,7 +139,7 @@ class Offers:
     """The same for one epoch of streams: a lease is what the workers say they have ready, whatever was asked for."""
 
     def __init__(self, samples: int) -> None:
-        self._counts: Sequence[int] = ()
+        self.counts: Sequence[int] = ()
         self._lease = Range(0, 0)
         self.samples = samples
 
@@ -150,18 +150,18 @@ class Offers:
 
     def offer(self, counts: Sequence[int]) -> None:
         """How many samples each worker has for the next update."""
-        self._counts = counts
+        self.counts = counts
 
     def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
         """The next range; the one before it counts as trained."""
         self.settle()
-        self._lease = Range(self._lease.stop, self._lease.stop + sum(self._counts))
+        self._lease = Range(self._lease.stop, self._lease.stop + sum(self.counts))
         return self._lease
 
     def part(self, position: int) -> Range:
         """What the worker at ``position`` offered of the running lease."""
-        start = self._lease.start + sum(self._counts[:position])
-        return Range(start, start + self._counts[position])
+        start = self._lease.start + sum(self.counts[:position])
+        return Range(start, start + self.counts[position])
 
     def settle(self) -> None:
         """The last lease is trained and counts."""

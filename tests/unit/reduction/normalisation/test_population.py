@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from paceline.running.normalisation import cross_batch_norm, reestimate
-from paceline.running.window import Window
+from paceline.reduction.normalisation import cross_batch_norm, reestimate
+from paceline.reduction.window import Window
 
 
 def alone(values: Tensor) -> None:

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from paceline.errors import ConfigError
-from paceline.running.normalisation import to_group_norm
+from paceline.reduction.normalisation import to_group_norm
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from paceline.running.normalisation.moments import moments, parts, pooled
+from paceline.reduction.normalisation.moments import moments, parts, pooled
 
 
 @torch.no_grad()

@@ -12,8 +12,8 @@ from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from paceline.errors import ConfigError
-from paceline.running.normalisation.moments import axes, moments, parts, pooled
-from paceline.running.window import Window
+from paceline.reduction.normalisation.moments import axes, moments, parts, pooled
+from paceline.reduction.window import Window
 
 
 class Peers:
@@ -34,6 +34,15 @@ class Peers:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Peers, (None, Window())
+
+    def check(self) -> None:
+        """Raises ConfigError where peers may not make the same call."""
+        if self._group is not None and not self._window.open:
+            raise ConfigError(
+                "a SyncBatchNorm was called in training mode outside the training loop, where the other workers may "
+                "not call it as often",
+                remedy="Call model.eval() before you evaluate.",
+            )
 
     @property
     def idle(self) -> bool:
@@ -72,11 +81,13 @@ class CrossBatchNorm(_BatchNorm):
         """Normalise ``input`` (N, C, ...).
 
         Raises:
-            ConfigError: input of another shape; while training, fewer than 2 values per channel over all peers.
+            ConfigError: input of another shape; while training, fewer than 2 values per channel over all peers, or a
+                call outside the training loop.
         """
         self._check_input_dim(input)
         if not self.training:
             return super().forward(input)
+        self.peers.check()
         own = input[:0] if self.peers.idle else input
         with torch.no_grad():
             row = pooled(self.peers.gather(moments(own)))

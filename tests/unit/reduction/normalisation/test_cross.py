@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import nn
 
 from paceline.errors import ConfigError
-from paceline.running.normalisation import CrossBatchNorm, cross_batch_norm
-from paceline.running.window import Window
+from paceline.reduction.normalisation import CrossBatchNorm, cross_batch_norm
+from paceline.reduction.window import Window
 
 SHAPES = [(nn.BatchNorm1d, (6, 4)), (nn.BatchNorm1d, (6, 4, 3)), (nn.BatchNorm2d, (6, 4, 3, 2)),
           (nn.BatchNorm3d, (2, 4, 3, 2, 2))]  # fmt: skip
@@ -125,7 +125,7 @@ def test_a_copy_keeps_its_peers_and_a_pickled_model_is_alone() -> None:
         window, layer = Window(), nn.SyncBatchNorm(4, process_group=dist.group.WORLD)
         model = cross_batch_norm(nn.Sequential(layer), dist.new_group(), window)
         assert copy.deepcopy(model)[0].peers is model[0].peers
-        window.begin(0, 8, first=True, last=True)
+        window.begin(0, first=True, last=True)
         assert model[0].peers.idle
         back = pickle.loads(pickle.dumps(model))
     finally:
