@@ -41,7 +41,7 @@ def _function(path: Path, node: Function, method: bool) -> Iterator[str]:
     if lines > FUNCTION_LINES:
         yield f"{path}:{node.lineno} lines of {node.name} is {lines}, budget {FUNCTION_LINES}"
     count = _arguments(node, method)
-    verb = path.parent.name == "cli" and node.name == "command"  # its arguments are a verb's flags
+    verb = path.parent.name == "verbs" and node.name == "command"  # its arguments are a verb's flags
     if count > ARGUMENTS and not verb:
         yield f"{path}:{node.lineno} arguments of {node.name} is {count}, budget {ARGUMENTS}"
 

@@ -17,6 +17,7 @@ from paceline.observation.merge import merge
 from paceline.planning import search
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
+from paceline.schema.checkpoint import Contents
 from paceline.schema.cluster import Cluster, Emulation, GroupSpec
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
@@ -225,3 +226,25 @@ def demo(out: Path, emulation: Emulation | None, say: Callable[[str], None], wat
         runs.append((summary, merge(folder.traces)))
     write_report(out / "report.html", runs, f"demo: {machines.name}")
     return [summary for summary, _ in runs]
+
+
+def inspect(checkpoint: Path) -> Contents:
+    """What a checkpoint holds, read to its end.
+
+    Raises:
+        ConfigError: there is none, or it is damaged.
+    """
+    from paceline.checkpoint.disk import contents
+
+    return contents(checkpoint)
+
+
+def export(checkpoint: Path, out: Path, model: int | None) -> None:
+    """One model of a checkpoint as a safetensors file that plain torch loads.
+
+    Raises:
+        ConfigError: there is no checkpoint or no such model, or ``out`` exists or cannot be written.
+    """
+    from paceline.checkpoint.disk import export as write
+
+    write(checkpoint, out, model)

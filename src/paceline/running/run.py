@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import platform
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +13,16 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, default_collate
 
+from paceline import __version__
+from paceline.checkpoint import disk, snapshot
 from paceline.data.batches import Collate
 from paceline.errors import ConfigError
 from paceline.launchers import bootstrap
-from paceline.running import checkpoint
 from paceline.running.loop import Loop
 from paceline.running.window import UpdateCounter, Window, keep_gradients, step_in
 from paceline.running.worker import Worker
 from paceline.running.wrapping import sort_out, wrap
+from paceline.schema.checkpoint import State
 
 
 def init(*, global_batch: int, seed: int = 0) -> Run:
@@ -172,9 +177,34 @@ class Run:
         return inner if any(inner is known for known in self._worker.models) else model
 
     def save(self, path: str | Path) -> None:
-        """Write weights and the sample count into the folder ``path``, on the main worker; whole or not at all."""
+        """Write a checkpoint into the folder ``path``, on the main worker; whole or not at all.
+
+        Raises:
+            ConfigError: the folder cannot be written; a checkpoint that it held is untouched.
+        """
         if self.is_main:
-            checkpoint.save(Path(path), self._worker.models, self.samples_seen, self._loop.epoch)
+            models = self._worker.models
+            disk.save(Path(path), snapshot.take(models, [], [], []), self._state(models))
+
+    def _state(self, models: list[nn.Module]) -> State:
+        plan = self.place.plan
+        return State(
+            samples_seen=self.samples_seen,
+            epoch=self._loop.epoch,
+            epoch_size=None,
+            left=[],
+            finished=False,
+            seed=self.seed,
+            global_batch=self.global_batch,
+            reduction="mean",
+            strategy=plan.strategy,
+            plan_hash=hashlib.sha256(plan.model_dump_json().encode()).hexdigest(),
+            versions={"paceline": __version__, "python": platform.python_version(), "torch": torch.__version__},
+            saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            models=[type(model).__name__ for model in models],
+            optimizers=[],
+            parameters=sum(parameter.numel() for model in models for parameter in model.parameters()),
+        )
 
     def _wrapped(self, thing: Any) -> Any:
         if isinstance(thing, nn.Module) and self._worker.reduces and any(p.requires_grad for p in thing.parameters()):

@@ -1,0 +1,1 @@
+"""Checkpoints: the training state as flat tensors, and those on disk."""
