@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Dataset, default_collate
 
 from paceline import __version__
@@ -47,6 +49,7 @@ class Run:
         self.device = worker.place.device
         self._worker, self._window = worker, Window()
         self._loop = Loop(worker, self._window, global_batch, seed)
+        self._trained: tuple[list[nn.Module], list[Optimizer], list[LRScheduler]] = ([], [], [])
 
     @property
     def is_main(self) -> bool:
@@ -70,7 +73,7 @@ class Run:
         """
         if self._worker.models:
             raise ConfigError("run.setup was called twice", remedy="Hand everything over in one call.")
-        models, optimizers, schedulers = sort_out(things)
+        models, optimizers, schedulers = self._trained = sort_out(things)
         for model in models:
             self._loop.watch.follow(model.to(self.device))
         self._worker.check(optimizers)
@@ -183,11 +186,10 @@ class Run:
             ConfigError: the folder cannot be written; a checkpoint that it held is untouched.
         """
         if self.is_main:
-            models = self._worker.models
-            disk.save(Path(path), snapshot.take(models, [], [], []), self._state(models))
+            disk.save(Path(path), snapshot.take(*self._trained, []), self._state())
 
-    def _state(self, models: list[nn.Module]) -> State:
-        plan = self.place.plan
+    def _state(self) -> State:
+        plan, (models, optimizers, _) = self.place.plan, self._trained
         return State(
             samples_seen=self.samples_seen,
             epoch=self._loop.epoch,
@@ -202,7 +204,7 @@ class Run:
             versions={"paceline": __version__, "python": platform.python_version(), "torch": torch.__version__},
             saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             models=[type(model).__name__ for model in models],
-            optimizers=[],
+            optimizers=[type(optimizer).__name__ for optimizer in optimizers],
             parameters=sum(parameter.numel() for model in models for parameter in model.parameters()),
         )
 

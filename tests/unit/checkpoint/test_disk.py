@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -191,6 +192,16 @@ def test_saves_to_one_folder_take_turns(saved: Path) -> None:
     assert arrived
     assert found == (before, ["Adam"])
     assert disk.load(saved)[0].optimizers == []
+
+
+def test_a_save_while_another_reads(saved: Path) -> None:
+    def meanwhile(frame: FrameType, kind: str, _: object) -> None:
+        if kind == "call" and frame.f_code is disk._tensors.__code__:
+            sys.setprofile(None)
+            disk.save(saved, Snapshot({}, REST), state(optimizers=[], samples_seen=24))
+
+    sys.setprofile(meanwhile)
+    assert disk.load(saved)[0].samples_seen == 24
 
 
 @pytest.mark.parametrize("path", ["nowhere", ".", "file"])

@@ -270,6 +270,13 @@ def test_a_scheduler_whose_step_is_anothers_and_a_scaler() -> None:
     assert follower.step is not print
 
 
+def test_a_numpy_number_is_kept_as_a_plain_one() -> None:
+    model = network()
+    optimizer = torch.optim.SGD([{"params": model.parameters(), "lr": np.float64(0.3)}])
+    (group,) = take([model], [optimizer], [], []).rest["optimizers"][0]["groups"]
+    assert (type(group["lr"]), group["lr"]) == (float, 0.3)
+
+
 def parts(**changed: Any) -> list[Any]:
     model = changed.get("model", network())
     optimizer = changed.get("optimizer", OPTIMIZERS["adam"])(model.parameters())
