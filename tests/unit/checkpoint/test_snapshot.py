@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,41 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import lr_scheduler
 
 from paceline.checkpoint.snapshot import Snapshot, restore, take
-from paceline.errors import ConfigError
-
-OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
-    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True),
-    "plain": lambda p: torch.optim.SGD(p, lr=0.1),
-    "adam": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
-    "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
-    "adafactor": lambda p: torch.optim.Adafactor(p, lr=0.01),
-    "adagrad": lambda p: torch.optim.Adagrad(p, lr=0.01),
-    "rprop": lambda p: torch.optim.Rprop(p, lr=0.01),
-}
-
-
-def network(width: int = 5, seed: int = 0, dtype: torch.dtype = torch.float32) -> nn.Sequential:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(4, width), nn.BatchNorm1d(width), nn.Tanh(), nn.Linear(width, 2)).to(dtype)
-
-
-def batch(number: int, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(6, 4, generator=torch.Generator().manual_seed(number)).to(dtype)
-
-
-def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: range, *others: Any) -> None:
-    for number in steps:
-        optimizer.zero_grad()
-        model(batch(number, next(model.parameters()).dtype)).square().mean().backward()
-        optimizer.step()
-        for scheduler in others:
-            scheduler.step()
-
-
-def detached(snapshot: Snapshot) -> Snapshot:
-    """As if it had been to the disk and back."""
-    tensors = {name: tensor.clone() for name, tensor in snapshot.tensors.items()}
-    return Snapshot(tensors, copy.deepcopy(snapshot.rest))
+from states import OPTIMIZERS, batch, detached, network, train
 
 
 def same(one: nn.Module, other: nn.Module) -> bool:
@@ -275,75 +239,3 @@ def test_a_numpy_number_is_kept_as_a_plain_one() -> None:
     optimizer = torch.optim.SGD([{"params": model.parameters(), "lr": np.float64(0.3)}])
     (group,) = take([model], [optimizer], [], []).rest["optimizers"][0]["groups"]
     assert (type(group["lr"]), group["lr"]) == (float, 0.3)
-
-
-def parts(**changed: Any) -> list[Any]:
-    model = changed.get("model", network())
-    optimizer = changed.get("optimizer", OPTIMIZERS["adam"])(model.parameters())
-    scheduler = changed.get("scheduler", lambda o: lr_scheduler.StepLR(o, 1))(optimizer)
-    scaler = torch.amp.GradScaler("cpu", enabled=changed.get("scaler", True))
-    return [[model], [optimizer], [scheduler], [scaler]]
-
-
-def wider() -> nn.Module:
-    model = network()
-    model.extra = nn.Linear(1, 1)
-    return model
-
-
-def narrower() -> nn.Module:
-    model = network()
-    model[0].bias = None
-    return model
-
-
-def twisted() -> nn.Module:
-    model = network()
-    model[3].weight = nn.Parameter(model[3].weight.to(torch.complex64))
-    return model
-
-
-MISFITS: list[tuple[Callable[[], list[Any]], str]] = [
-    (lambda: parts(model=wider()), "model 0 (Sequential): 'extra.weight' is not in the checkpoint; expected one of"),
-    (lambda: parts(model=narrower()), "model 0 (Sequential): the checkpoint holds '0.bias'; expected only the 8 names"),
-    (
-        lambda: parts(model=network(6)),
-        "model 0 (Sequential), '0.weight': shape (5, 4) in the checkpoint; expected (6, 4).",
-    ),
-    (lambda: parts(model=twisted()), "'3.weight': floating-point in the checkpoint; expected complex"),
-    (lambda: parts(optimizer=OPTIMIZERS["adamw"]), "optimizer 0: Adam in the checkpoint; expected AdamW"),
-    (
-        lambda: parts(optimizer=lambda p: torch.optim.Adam(reversed(list(p)))),
-        "optimizer 0 (Adam): parameter 0 is model.0.0.weight in the checkpoint; expected model.0.3.bias",
-    ),
-    (
-        lambda: parts(optimizer=lambda p: torch.optim.Adam([{"params": [q]} for q in p])),
-        "groups of [6] parameters in the checkpoint; expected [1, 1, 1, 1, 1, 1]",
-    ),
-    (
-        lambda: parts(optimizer=lambda p: torch.optim.Adam([*list(p)[:-1], nn.Parameter(torch.ones(2))])),
-        "parameter 5 is model.0.3.bias in the checkpoint; expected parameter.0.5",
-    ),
-    (
-        lambda: parts(scheduler=lambda o: lr_scheduler.ConstantLR(o)),
-        "scheduler 0: StepLR in the checkpoint; expected ConstantLR",
-    ),
-    (lambda: parts(scaler=False), "scaler 0: enabled in the checkpoint; expected disabled"),
-    (lambda: [*parts()[:2], [], parts()[3]], "1 schedulers in the checkpoint; expected 0"),
-]
-
-
-@pytest.mark.parametrize(("build", "said"), MISFITS)
-def test_what_does_not_fit_is_named_and_nothing_is_changed(build: Callable[[], list[Any]], said: str) -> None:
-    model, optimizer, *others = parts()
-    train(model[0], optimizer[0], range(2))
-    saved = detached(take(model, optimizer, *others))
-    target = build()
-    before = detached(take(*target))
-    with pytest.raises(ConfigError) as caught:
-        restore(saved, *target)
-    assert said in str(caught.value)
-    assert "Build models, optimizers and schedulers as they were" in str(caught.value)
-    after = take(*target)
-    assert all(torch.equal(after.tensors[name], before.tensors[name]) for name in before.tensors)
-    assert after.rest == before.rest
