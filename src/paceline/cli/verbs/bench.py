@@ -11,7 +11,7 @@ import typer
 
 from paceline.errors import ConfigError, nearest
 
-FOLDER = Path(__file__).resolve().parents[3] / "bench"
+FOLDER = Path(__file__).resolve().parents[4] / "bench"
 
 
 def command(
