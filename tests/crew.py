@@ -17,12 +17,14 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from hypothesis import Phase
 
 import harness
 import paceline.ports
 from paceline.schema.plan import WorkerPlan
 
 Job = Callable[..., Any]
+UNSHRUNK = (Phase.explicit, Phase.reuse, Phase.generate)  # with real processes, shrinking takes minutes
 
 
 class Crew:

@@ -14,41 +14,25 @@ from paceline.hardware import checks, host
 from paceline.hardware.checks import Finding
 from paceline.hardware.facts import CPU, Card, Facts
 from paceline.launchers import bootstrap
+from paceline.launchers.fitting import attempt_until_it_fits
 from paceline.launchers.folder import RunFolder
+from paceline.launchers.recipe import Recipe as Recipe
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
 from paceline.planning import search
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
+from paceline.schema.checkpoint import Contents
 from paceline.schema.cluster import Cluster, Emulation, GroupSpec
 from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.schema.record import write_atomically
-from paceline.schema.summary import Summary
+from paceline.schema.summary import Event, Summary
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.strategies.base import get
 
 PROBE_SECONDS = 10.0
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The user's script and its arguments."""
-
-    script: Path
-    arguments: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        """Raises ConfigError if there is no such file, or it is not Python."""
-        if not self.script.is_file():
-            raise ConfigError(f"there is no recipe {self.script}", remedy="Check the path; see recipes/ for examples.")
-        try:
-            compile(self.script.read_bytes(), self.script, "exec")
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None)
-            where = f"{self.script}:{line}" if line else str(self.script)
-            raise ConfigError(f"the recipe is not Python: {error.args[0]}", where=where, remedy="Mend it.") from error
 
 
 @dataclass(frozen=True)
@@ -119,10 +103,14 @@ def probe(
     recipe.check()
     known = host.facts(bootstrap.variables(), accelerators=machines.emulation == "none")
     plan = _probe_plan(machines, known, seconds)
-    supervisor = _supervisor(plan, folder.probe, recipe, watcher)
+    _supervisor(plan, folder.probe, recipe, watcher)
     folder.claim()
-    folder.probe.clear()
-    profile = measure(plan, supervisor)
+
+    def attempt(made: Plan) -> Profile:
+        folder.probe.clear()
+        return measure(made, _supervisor(made, folder.probe, recipe, watcher))
+
+    profile = attempt_until_it_fits(attempt, plan, folder.probe, watcher.show)
     profile.write(folder.profile)
     return profile
 
@@ -142,22 +130,44 @@ def simulate(profile: Profile, made: Plan, *, epochs: int = 1, updates: int | No
 
 
 def run(
-    made: Plan, recipe: Recipe, folder: RunFolder, *, command: str, port: int = 0, watcher: Watcher = Watcher()
-) -> Summary:
+    made: Plan, recipe: Recipe, folder: RunFolder, *,
+    command: str, port: int = 0, resume: Path | None = None, watcher: Watcher = Watcher(),
+) -> Summary:  # fmt: skip
     """Train by the plan; writes traces, ``summary.json`` and ``report.html`` to ``folder``.
+
+    A worker that runs out of memory gets micro-batches of half the size, and the run goes on from where it was.
+
+    Args:
+        resume: a checkpoint, or the folder of a run that was stopped, to go on from.
 
     Raises:
         PacelineError: as ``Supervisor.run`` does. Then there is no ``summary.json``.
     """
     recipe.check()
-    supervisor = _supervisor(made, folder, recipe, watcher, port)
+    if resume is not None:
+        made = made.model_copy(update={"resume": str(_checkpoint(resume).absolute())})
+    _supervisor(made, folder, recipe, watcher, port)
     folder.claim()
-    events = supervisor.run()
+
+    def attempt(made: Plan) -> tuple[Plan, list[Event]]:
+        folder.clear()
+        return made, _supervisor(made, folder, recipe, watcher, port).run()
+
+    made, events = attempt_until_it_fits(attempt, made, folder, watcher.show)
     trace = merge(folder.traces)
     summary = summarise(trace, made, command, events, versions())
     summary.write(folder.summary)
     write_report(folder.report, [(summary, trace)], f"{recipe.script.name}: {made.strategy} on {made.cluster}")
     return summary
+
+
+def _checkpoint(path: Path) -> Path:
+    """The checkpoint that ``path`` is, or that the run in it has left."""
+    inside = RunFolder(path).checkpoint
+    found = path if (path / "state.json").exists() else inside
+    if not (found / "state.json").exists():
+        raise ConfigError(f"{path} holds no checkpoint", remedy="Name what run.save has written, or a stopped run.")
+    return found
 
 
 def report(folder: RunFolder) -> Path:
@@ -263,3 +273,25 @@ def demo(out: Path, emulation: Emulation | None, say: Callable[[str], None], wat
         runs.append((summary, merge(folder.traces)))
     write_report(out / "report.html", runs, f"demo: {machines.name}")
     return [summary for summary, _ in runs]
+
+
+def inspect(checkpoint: Path) -> Contents:
+    """What a checkpoint holds, read to its end.
+
+    Raises:
+        ConfigError: there is none, or it is damaged.
+    """
+    from paceline.state import disk
+
+    return disk.contents(checkpoint)
+
+
+def export(checkpoint: Path, out: Path, model: int | None) -> None:
+    """One model of a checkpoint as a safetensors file that plain torch loads.
+
+    Raises:
+        ConfigError: there is no checkpoint or no such model, or ``out`` exists or cannot be written.
+    """
+    from paceline.state import disk
+
+    disk.export(checkpoint, out, model)

@@ -46,6 +46,17 @@ def test_the_loop_runs_in_plain_python_and_under_a_bare_torchrun(tmp_path: Path,
         assert f"samples {samples}" in done.stdout
 
 
+def test_the_page_on_checkpoints_works_from_top_to_bottom(tmp_path: Path) -> None:
+    page = (HOME / "docs" / "checkpoints.md").read_text()
+    for language, text in re.findall(r"```(python|console)\n(.*?)```", page, re.DOTALL):
+        lines = [line.partition("#")[0] for line in text.splitlines()]
+        programs = [["-c", text]] if language == "python" else [["-m", *shlex.split(line[2:])] for line in lines]
+        for program in programs:
+            done = subprocess.run([sys.executable, *program], capture_output=True, text=True, cwd=tmp_path, timeout=100)
+            assert done.returncode == 0, done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.safetensors", "trained"]
+
+
 @pytest.mark.parametrize(("page", "text"), snippets("yaml"))
 def test_every_cluster_file_parses(page: str, text: str) -> None:
     Cluster.parse(yaml.safe_load(text), page)

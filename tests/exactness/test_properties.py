@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harness
 import jobs
-from crew import Crew
+from crew import UNSHRUNK, Crew
 from paceline.schema.plan import WorkerPlan
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
 dtypes = st.sampled_from(sorted(TOLERANCE, key=str))
-many = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=25, deadline=None, phases=UNSHRUNK)
 
 
 @st.composite

@@ -45,6 +45,7 @@ ProfileFile = Annotated[
         "--profile", help="A profile that `paceline probe` wrote; without it, probe first.", show_default=False
     ),
 ]
+Checkpoint = Annotated[Path, typer.Argument(help="A folder that `run.save` wrote.", show_default=False)]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
 

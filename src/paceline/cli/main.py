@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from paceline import __version__
-from paceline.cli.verbs import bench, demo, doctor, plan, probe, report, run, serve, simulate
+from paceline.cli.verbs import bench, demo, doctor, export, inspect, plan, probe, report, run, serve, simulate
 from paceline.errors import LaunchError, PacelineError
 
 # Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-for verb in (demo, doctor, run, probe, plan, simulate, serve, report, bench):
+for verb in (demo, doctor, run, probe, plan, simulate, serve, report, inspect, export, bench):
     app.command(name=verb.__name__.rpartition(".")[2])(verb.command)
 
 

@@ -12,6 +12,7 @@ from paceline.errors import ConfigError
 
 RUN, JOB, TOKEN, ID = "PACELINE_RUN", "PACELINE_JOB", "PACELINE_TOKEN", "PACELINE_ID"
 QUOTAS, LAUNCHER = "PACELINE_QUOTAS", "PACELINE_LAUNCHER"
+RANK = "RANK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def read(environment: Mapping[str, str] | None = None) -> Launch:
         ConfigError: a variable is not a number, or the ranks contradict each other.
     """
     given = variables() if environment is None else environment
-    rank, size = _number(given, "RANK", 0), _number(given, "WORLD_SIZE", 1)
+    rank, size = _number(given, RANK, 0), _number(given, "WORLD_SIZE", 1)
     if not 0 <= rank < size:
         raise ConfigError(f"RANK is {rank} and WORLD_SIZE is {size}", remedy="Start with torchrun, or unset both.")
     folder, quotas, local = given.get(RUN), given.get(QUOTAS), _number(given, "LOCAL_WORLD_SIZE", size)

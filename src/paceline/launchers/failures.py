@@ -20,8 +20,23 @@ INSTALLED = (str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix, "<")  
 _ASK = "If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again."
 
 
-def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str) -> None:
-    """Note the exception that ends a worker. ``worker``: its job and rank there; ``where``: for people."""
+def out_of_memory(error: BaseException) -> bool:
+    """Whether a device or the host had no memory left. Known by name, as torch is not imported here."""
+    text = str(error)
+    words = ("can't allocate memory", "out of memory")
+    return type(error).__name__ in ("OutOfMemoryError", "MemoryError") or (
+        isinstance(error, RuntimeError) and any(word in text for word in words)
+    )
+
+
+def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str, samples: int) -> None:
+    """Note the exception that ends a worker.
+
+    Args:
+        worker: its job and rank there.
+        where: the same for people.
+        samples: of the micro-batch it was at, 0 for none.
+    """
     every = list(traceback.extract_tb(error.__traceback__))
     frames = [frame for frame in every if not frame.filename.startswith(INSTALLED)] or every
     record = {
@@ -31,9 +46,11 @@ def write_down(errors: Path, worker: tuple[int, int], error: BaseException, wher
         "message": str(error).strip().partition("\n")[0][:500],
         "line": f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "",
         "exit_code": getattr(error, "exit_code", None),
+        "too_many_samples": samples if out_of_memory(error) else 0,
         "traceback": "".join(traceback.format_exception(error)),
     }
     job, rank = worker
+    record |= {"job": job, "rank": rank}
     write_atomically(errors / f"{job}-{rank}.json", json.dumps(record, indent=2))
 
 
@@ -51,6 +68,15 @@ def raised(errors: Path) -> dict[str, Any] | None:
     return min(records, key=lambda record: (_echo(record), record["at"]))
 
 
+def overfull(errors: Path) -> tuple[int, int, int] | None:
+    """Job and rank of the worker whose lack of memory ended the run, and the samples it had at once; None if another
+    reason did, or it had a single one."""
+    record = raised(errors)
+    if record is None or record["too_many_samples"] < 2:
+        return None
+    return record["job"], record["rank"], record["too_many_samples"]
+
+
 def killed(errors: Path) -> list[tuple[int, int]]:
     """(rank, signal) of workers that torchrun saw die by a signal other than its own SIGTERM, root cause first."""
     pairs = re.findall(r"rank\s+: (\d+) .*\n\s+exitcode\s+: (-?\d+)", errors.read_text(errors="replace"))
@@ -64,10 +90,13 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
     if record is not None and not _echo(record):
         said = record["message"].rstrip(".")
         ours = record["type"] == WorkerError.__name__
+        remedy = f"The whole traceback is in {errors}."
+        if record["too_many_samples"]:
+            remedy = f"One sample is too many for this device: leave it out. {remedy}"
         error = WorkerError(
             said if ours else f"the recipe raised {record['type']}: {said} ({record['line']})",
             where=record["where"],
-            remedy=f"The whole traceback is in {errors}.",
+            remedy=remedy,
         )
         error.exit_code = record["exit_code"] or WorkerError.exit_code
         return error

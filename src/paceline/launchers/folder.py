@@ -86,6 +86,11 @@ class RunFolder:
         return RunFolder(self.path / "probe")
 
     @property
+    def checkpoint(self) -> Path:
+        """Where a run that is stopped saves itself. An earlier run's stays until then."""
+        return self.path / "checkpoint"
+
+    @property
     def summary(self) -> Path:
         return self.path / "summary.json"
 

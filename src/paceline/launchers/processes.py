@@ -15,9 +15,10 @@ from typing import IO
 import psutil
 
 from paceline.errors import LaunchError
-from paceline.launchers.bootstrap import ID, JOB
+from paceline.launchers.bootstrap import ID, JOB, RANK
 
 KILL_SECONDS = 5.0
+LAST_SECONDS = 3.0  # for the server and what has started the workers, once those are through
 
 
 class Child:
@@ -86,6 +87,9 @@ def end_members(
 ) -> None:
     """End every process of a run and wait until none is left.
 
+    Workers are asked by SIGTERM, so that they can save what they have; all others (the server, what starts workers,
+    what workers have started) end once those are through. Where there is no worker, nobody is asked.
+
     Args:
         run_id: the run.
         job: only this job of it.
@@ -101,14 +105,30 @@ def end_members(
         seconds = time.monotonic() - start
         if seconds > grace + KILL_SECONDS:
             raise LaunchError(f"processes {[process.pid for process in alive]} do not end", remedy="kill -9 them.")
-        gentle = seconds < grace and not hurry()
-        for process in alive:
-            if gentle and process.pid in asked:
-                continue
-            asked.add(process.pid)
-            with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGTERM if gentle else signal.SIGKILL)
+        workers = [process for process in alive if _is_worker(process)]
+        if seconds >= grace or hurry() or not (workers or asked):
+            _signal(alive, signal.SIGKILL)
+        else:
+            _signal([worker for worker in workers if worker.pid not in asked], signal.SIGTERM)
+            asked.update(worker.pid for worker in workers)
+            if not workers:
+                grace = min(grace, seconds + LAST_SECONDS)
         psutil.wait_procs(alive, timeout=0.2)
+
+
+def _signal(processes: Sequence[psutil.Process], number: signal.Signals) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.send_signal(number)
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """It has a rank, and its parent has none; a worker's own children have inherited theirs."""
+    try:
+        parent = process.parent()
+        return RANK in process.environ() and (parent is None or RANK not in parent.environ())
+    except psutil.Error:
+        return False
 
 
 def _runs(process: psutil.Process) -> bool:

@@ -29,10 +29,10 @@ from paceline.launchers.processes import Child, end_members
 from paceline.schema.plan import Plan
 from paceline.schema.summary import Event
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 25.0  # Slurm and Kubernetes give 30 by default
 SERVER_SECONDS = 60.0
 TICK_SECONDS = 0.1
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Supervisor:
@@ -179,7 +179,10 @@ class Supervisor:
         name = signal.Signals(self._signals[0]).name
         self._show(f"{name}: stopping; once more to stop at once")
         end_members(self._id, STOP_SECONDS, hurry=lambda: len(self._signals) > 1)
-        raise StoppedError(f"the run was stopped by {name}", remedy=f"Its logs are in {self.folder.logs}.")
+        remedy = f"Its logs are in {self.folder.logs}."
+        if (self.folder.checkpoint / "state.json").exists():
+            remedy = f"Go on with --resume {self.folder.path}."
+        raise StoppedError(f"the run was stopped by {name}", remedy=remedy)
 
     @contextmanager
     def _listening(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ import sys
 
 from paceline.launchers.base import Job, Launcher
 
-SHUTDOWN_SECONDS = 5  # between torchrun's SIGTERM and its SIGKILL to a worker
+SHUTDOWN_SECONDS = 5  # between torchrun's SIGTERM and its SIGKILL to a worker whose peer has failed
 
 
 class Torchrun(Launcher):

@@ -32,3 +32,23 @@ def share_first_weights(models: Sequence[nn.Module]) -> None:
         dense = tensor.detach().contiguous()
         dist.broadcast(torch.view_as_real(dense) if dense.is_complex() else dense, src=0)
         tensor.copy_(dense)
+
+
+class Kept:
+    """A copy of all buffers, so that a forward can be undone."""
+
+    def __init__(self, models: Sequence[nn.Module]) -> None:
+        self._buffers = list(dict.fromkeys(buffer for model in models for buffer in model.buffers()))
+        self._copies = [buffer.clone() for buffer in self._buffers]
+
+    @torch.no_grad()
+    def keep(self) -> None:
+        """Note them as they are."""
+        if self._buffers:
+            torch._foreach_copy_(self._copies, self._buffers)
+
+    @torch.no_grad()
+    def put_back(self) -> None:
+        """Make them what they were."""
+        if self._buffers:
+            torch._foreach_copy_(self._buffers, self._copies)

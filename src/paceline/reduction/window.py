@@ -58,6 +58,11 @@ class Window:
             self.stepped = self.update
         return self.last
 
+    @property
+    def stepped_now(self) -> bool:
+        """A step of the running update was made, or begun."""
+        return self.open and self.stepped == self.update
+
     def end(self) -> None:
         """The loop is between updates."""
         self.open = self.accumulating = False
@@ -133,6 +138,10 @@ class UpdateCounter:
         self._updates = 0
         setattr(scheduler, "step", self._users_step)  # noqa: B010  mypy forbids the plain assignment
         self._window = window
+
+    def resume(self, samples_seen: int) -> None:
+        """The scheduler was loaded and stands where it did after ``samples_seen`` samples."""
+        self._updates = -(-samples_seen // self._global_batch)
 
     def advance(self, samples_seen: int) -> None:
         """Step until the scheduler stands where one device would after ``samples_seen`` samples."""

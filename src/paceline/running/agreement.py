@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import torch
 import torch.distributed as dist
 
 from paceline.data.streams import Stream
 from paceline.errors import ConfigError
 from paceline.running.worker import Worker
+from paceline.state import snapshot
 
 
 def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
@@ -45,3 +49,21 @@ def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
             flush=True,
         )
     return counts
+
+
+def catch_up(worker: Worker, present: Sequence[float]) -> None:
+    """Some loops have left this update out, so their optimizers made no step: they take the state of one that did.
+
+    Args:
+        worker: this one; all of them must call it.
+        present: for each worker, whether its loop came to a backward.
+    """
+    given, source = worker.given, present.index(1.0)
+    told: list[Any] = [None]
+    if worker.place.member.position == source:
+        told = [snapshot.take(given.models, given.optimizers, [], given.scalers)]
+    dist.broadcast_object_list(told, src=source)
+    if not present[worker.place.member.position]:
+        snapshot.restore(told[0], given.models, given.optimizers, [], given.scalers)
+        for model in given.models:
+            model.zero_grad(set_to_none=True)

@@ -7,18 +7,21 @@ loader asks ----> Lease, Compute ----> the user's forward, backward, step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from paceline.errors import LinkError
 from paceline.observation.recorder import Recorder
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
 from paceline.reduction.window import UpdateCounter
 from paceline.running.sources import ServerSource
 from paceline.server.ledger import Offers, Replica
+from paceline.server.messages import Progress
 from paceline.state.flat import FlatState
 from paceline.strategies.base import Member
 
@@ -45,6 +48,7 @@ class Executor:
         self._unpulled = 0
         self._parts: list[Range] = []
         self.measured_since: float | None = None
+        self.stopping = False  # ask for no more samples
         self._state: FlatState | None = None
         self._pulled = self._scratch = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
@@ -73,19 +77,25 @@ class Executor:
         if isinstance(self._source, ServerSource):
             self._pulled, self._scratch = torch.zeros(state.size), torch.zeros(state.size)
 
-    def start_from_server(self, initialise: bool) -> None:
+    def start_from_server(self, initialise: bool, progress: Progress) -> None:
         """Bring the first weights to the server, or take them from it, and give them to the whole group."""
         state, source = self._models()
         if initialise and source.client is not None:
-            source.client.initialise(state.read(self._scratch))
+            source.client.initialise(state.read(self._scratch), progress)
         self._pull(Pull())
         self._broadcast(Broadcast())
 
-    def begin_epoch(self, epoch: int, size: int) -> None:
-        """The loop starts an epoch of ``size`` samples."""
+    def resume(self, samples: int) -> None:
+        """Count on from ``samples`` samples."""
+        self._source.samples = samples
+
+    def begin_epoch(self, epoch: int, size: int, left: Sequence[Range] | None = None) -> None:
+        """The loop starts an epoch of ``size`` samples, or goes on with what is ``left`` of it."""
         self.epoch, self._size, self._over = epoch, size, False
         if isinstance(self._source, Offers):
             self._source = Replica(self._source.samples)
+        if left is not None and isinstance(self._source, Replica):
+            self._source.resume(epoch, size, left)
 
     def begin_stream(self, epoch: int) -> Offers:
         """The loop starts an epoch of streams; it must offer what each worker has before each update."""
@@ -98,7 +108,7 @@ class Executor:
         if self._resting:
             self._resting = False
             self._next = self._program.send(None)
-        while not (self._over and isinstance(self._next, Lease)):
+        while not ((self._over or self.stopping) and isinstance(self._next, Lease)):
             operation = self._next
             if isinstance(operation, Compute):
                 if isinstance(self._source, Offers):
@@ -107,7 +117,15 @@ class Executor:
                 self._resting = True
                 return operation
             self._next = self._program.send(self._runs[type(operation)](operation))
+        if not isinstance(self._source, ServerSource):
+            self._source.settle()
+            self._unpulled = 0
         return None
+
+    @property
+    def left(self) -> Sequence[Range]:
+        """What is not trained of the epoch, as far as this worker knows by itself, with the running update."""
+        return self._source.left if isinstance(self._source, Replica) else ()
 
     def _lease(self, lease: Lease) -> Range:
         start = self._recorder.clock()
@@ -166,6 +184,25 @@ class Executor:
                 self._recorder.mark("done", epoch=self.epoch, start=part.start, stop=part.stop)
         self._parts = []
         self._recorder.flush()  # what counts must not be lost with this process
+
+    @contextmanager
+    def newest_weights(self) -> Iterator[Progress]:
+        """The models hold the server's newest weights meanwhile; yields what those were trained on.
+
+        Raises:
+            LinkError: this worker has no link.
+        """
+        state, source = self._models()
+        if source.client is None:
+            raise LinkError("only a group's leader can ask the server for a checkpoint")
+        own, newest = torch.empty(state.size), torch.empty(state.size)
+        state.read(own)
+        progress = source.client.snapshot(newest)
+        state.write(newest)
+        try:
+            yield progress
+        finally:
+            state.write(own)
 
     def _models(self) -> tuple[FlatState, ServerSource]:
         if self._state is None or not isinstance(self._source, ServerSource):

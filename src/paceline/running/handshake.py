@@ -44,8 +44,11 @@ def hello(
 
 
 def plan_hash(place: Place) -> str:
-    """Twelve digits of the plan's hash; empty where every worker made its own, outside ``paceline run``."""
-    return hashlib.sha256(place.plan.model_dump_json().encode()).hexdigest()[:12] if place.folder else ""
+    """Twelve digits of the plan's hash, without what it resumes; empty outside ``paceline run``."""
+    if not place.folder:
+        return ""
+    text = place.plan.model_dump_json(exclude={"resume"})
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def meet(store: Store, mine: Hello, rank: int, workers: int, timeout: float) -> list[Hello]:

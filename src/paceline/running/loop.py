@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
 from torch.utils.data import Dataset
 
 from paceline.data.batches import Collate, fetch, length, to_device
@@ -16,13 +17,16 @@ from paceline.data.sampler import evaluation_part, order
 from paceline.data.streams import Stream
 from paceline.errors import ConfigError
 from paceline.ops import Compute, Range
-from paceline.reduction.buffers import merge_buffers
+from paceline.reduction.buffers import Kept, merge_buffers
 from paceline.reduction.gradients import Gradients
+from paceline.reduction.tally import Tally
 from paceline.reduction.window import Window
-from paceline.running.agreement import agree_on_streams
+from paceline.running.agreement import agree_on_streams, catch_up
 from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
+from paceline.schema.checkpoint import State
 from paceline.schema.settings import Settings
+from paceline.server.messages import Progress
 
 Fetch = Callable[[Range], Any]
 
@@ -31,12 +35,57 @@ class Loop:
     """One worker's place in epochs, updates and micro-batches."""
 
     def __init__(self, worker: Worker, window: Window, gradients: Gradients, settings: Settings) -> None:
-        self.epoch, self.epochs = 0, 1
+        self.epoch, self.epochs, self.first = 0, 1, 0
         self.watch = Stopwatch(worker.recorder, worker.place)
         self._worker, self._executor, self._place = worker, worker.executor, worker.place
         self._window, self._gradients = window, gradients
         self._global_batch, self._seed = settings.global_batch, settings.seed
         self._size, self._finished = 0, -1
+        self._left: Sequence[Range] | None = None  # of the epoch that a resumed run begins in
+        self._total = 0  # samples of the running update
+        self._kept = Kept([])
+        self.stop: Callable[[], None] = lambda: None  # ends the process, once a signal asked for it
+        self.stop_wanted: Callable[[], bool] = lambda: False
+
+    def attach(self, models: Sequence[nn.Module]) -> None:
+        """The models whose buffers a failed update must not leave its marks on."""
+        self._kept = Kept(models)
+
+    def resume(self, state: State) -> None:
+        """Go on where a checkpoint was saved."""
+        if self._executor.epoch >= 0:
+            raise ConfigError("run.load was called after training began", remedy="Call it right after run.setup.")
+        self._executor.resume(state.samples_seen)
+        self.first = state.epoch + 1 if state.finished else state.epoch
+        self._finished = self.first - 1
+        if not state.finished and state.epoch_size:
+            self._left = [Range(start, stop) for start, stop in state.left]
+            self._size = state.epoch_size
+            self._worker.progress = Progress(state.samples_seen, state.epoch, state.epoch_size, self._left)
+        else:
+            self._worker.progress = Progress(state.samples_seen, -1, 0, ())
+
+    def progress(self) -> Progress:
+        """Where the run stands: after the running update if it has made its step, else before it."""
+        done = self._total if self._window.stepped_now and self._window.last else 0
+        left = list(self._executor.left)
+        if done and left:
+            left[0] = Range(left[0].start + done, left[0].stop)
+        return Progress(
+            self._executor.samples_seen + done, self.epoch, self._size, tuple(part for part in left if part)
+        )
+
+    def finished(self, epoch: int) -> bool:
+        """The loop has left that epoch."""
+        return epoch <= self._finished and not self._executor.stopping
+
+    def undo_update(self) -> bool:
+        """Make the state what it was before the running update; False if a step of it has begun."""
+        if self._window.stepped_now:
+            return False
+        if self._window.open:
+            self._kept.put_back()
+        return True
 
     def training(self, dataset: Dataset[Any], collate: Collate, shuffle: bool) -> Iterator[Any]:
         """This worker's micro-batches of one epoch. The strategy's program moves on between updates."""
@@ -44,7 +93,8 @@ class Loop:
         positions = order(self._size, self.epoch, self._seed) if shuffle else torch.arange(self._size)
         if self._worker.reduces:
             dist.barrier()
-        self._executor.begin_epoch(self.epoch, self._size)
+        self._executor.begin_epoch(self.epoch, self._size, self._left)
+        self._left = None
 
         def batch(part: Range) -> Any:
             indices = positions[self._not_empty(part)].tolist()
@@ -87,13 +137,17 @@ class Loop:
         """This worker's part of an evaluation set: over the cluster each sample once, faster devices take more."""
         weights = [worker.solo_samples_per_second or max(worker.share, 1) for worker in self._place.plan.workers]
         part = evaluation_part(length(dataset), weights, self._place.rank)
+        self._worker.start()
         for piece in part.chunks(self._place.worker.micro_batch or self._global_batch):
+            self._stop_if_wanted()
             yield to_device(fetch(dataset, range(piece.start, piece.stop), collate), self._place.device)
 
     def evaluation_stream(self, stream: Stream) -> Iterator[Any]:
         """All of a stream of this worker's own."""
+        self._worker.start()
         stream.restart()
         while items := stream.take():
+            self._stop_if_wanted()
             yield to_device(stream.make(items, ()), self._place.device)
 
     def _begin_epoch(self, size: int) -> None:
@@ -102,7 +156,14 @@ class Loop:
                 f"run.loader was called again after the end of epoch {self.epoch}",
                 remedy="Loop with `for epoch in run.epochs(n)`; use train=False to evaluate.",
             )
+        if self._left is not None and size and size != self._size:
+            raise ConfigError(
+                f"the dataset has {size} samples", expected=f"{self._size}, as when the checkpoint was saved",
+                remedy="Give run.loader the same dataset.",
+            )  # fmt: skip
         self._size = size
+        self._worker.start()
+        self._stop_if_wanted()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
 
     def _next_compute(self, stream: Stream | None = None) -> Compute | None:
@@ -125,17 +186,33 @@ class Loop:
 
     def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
         """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
+        self._total, self._gradients.stop = compute.total, self.stop_wanted()
         for number, piece in enumerate(pieces):
             batch, samples = make(piece), len(piece)
             seed(self._seed, self.epoch, piece.start, samples)
+            if number == 0:
+                self._kept.keep()
             self._window.begin(samples, first=number == 0, last=number == len(pieces) - 1)
             self._gradients.begin(samples, compute.total)
             self.watch.computing(samples)
             yield to_device(batch, self._place.device)
             if self._window.last:
-                self._gradients.end()
+                self._close(self._gradients.end())
             self.watch.computed()
         self._look_at_probe()
+
+    def _close(self, total: Tally) -> None:
+        """What the workers have told one another in this update."""
+        present = total.row("present")
+        if 0 < sum(present) < len(present):
+            catch_up(self._worker, present)
+        if any(total.row("stop")):
+            self._executor.stopping = True
+
+    def _stop_if_wanted(self) -> None:
+        if self.stop_wanted():
+            self._executor.stopping = True
+            self.stop()
 
     def _pieces(self, compute: Compute, sizes: Sequence[int] = ()) -> list[Range]:
         """The part in micro-batches the device can take, one at least, which may be empty.
@@ -168,6 +245,9 @@ class Loop:
             sys.exit(0)  # the probe has seen enough; the recipe need not go on
 
     def _end_epoch(self) -> None:
+        if self._executor.stopping:
+            self._window.end()
+            self.stop()
         self._finished = self.epoch
         if self._worker.reduces and not self._place.layout.server:
             merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)

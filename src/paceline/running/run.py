@@ -17,12 +17,14 @@ from paceline.launchers import bootstrap
 from paceline.reduction.buffers import share_first_weights
 from paceline.reduction.gradients import Gradients
 from paceline.reduction.normalisation import reestimate
+from paceline.reduction.rates import scale_rates
 from paceline.reduction.window import UpdateCounter, Window, keep_gradients, scale_in, step_in
+from paceline.running.checkpoints import Checkpoints
 from paceline.running.loop import Loop
+from paceline.running.stopping import StopRequest
 from paceline.running.worker import Worker
-from paceline.running.wrapping import sort_out
 from paceline.schema.settings import Precision, RateRule, Reduction, Settings
-from paceline.state import checkpoint
+from paceline.state.things import sort_out
 
 
 def init(
@@ -74,6 +76,13 @@ class Run:
         self._worker, self._window = worker, Window()
         self._gradients = Gradients(self._window, settings.reduction, worker.place.member.position, worker.peers)
         self._loop = Loop(worker, self._window, self._gradients, settings)
+        self._request = StopRequest(lambda: self.samples_seen > 0)
+        self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
+        worker.samples_at_once = lambda: self._window.samples
+        if worker.place.plan.probe_seconds is None:
+            worker.rescue = self._checkpoints.rescue
+            self._loop.stop, self._loop.stop_wanted = self._checkpoints.stop, lambda: self._request.number > 0
+            self._request.listen()
 
     @property
     def is_main(self) -> bool:
@@ -118,22 +127,28 @@ class Run:
             step_in(optimizer, self._window)
         for scaler in given.scalers:
             scale_in(scaler, self._window)
+        scale_rates(given.optimizers, given.schedulers, self.settings.rate_factor)
         counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in given.schedulers]
         if self._worker.reduces:
             share_first_weights(given.models)
         self._worker.normalise(given.models, self._window)
         self._gradients.attach(given.models)
         self._worker.attach(given.models, counters)
+        self._loop.attach(given.models)
+        self._checkpoints.attach(given, counters)
+        if self.place.plan.resume is not None:
+            self.load(self.place.plan.resume)
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
             for model in given.models:
                 keep_gradients(model, self._window)
         return things[0] if len(things) == 1 else things
 
     def epochs(self, count: int) -> Iterator[int]:
-        """Epoch numbers from 0; ``loader`` shuffles by them."""
+        """Epoch numbers from 0, or from the one that a checkpoint was saved in; ``loader`` shuffles by them."""
         self._loop.epochs = count
-        for self._loop.epoch in range(count):
-            yield self._loop.epoch
+        for epoch in range(self._loop.first, count):
+            self._loop.epoch = epoch
+            yield epoch
 
     def loader(
         self,
@@ -224,6 +239,7 @@ class Run:
                 "different numbers of steps and would wait for each other",
                 remedy="Call it after the loop.",
             )
+        self._worker.start()
         values = torch.tensor([float(total), float(count)], dtype=torch.float64)
         self._worker.sum_over_cluster(values)
         return float(values[0] / values[1]) if values[1] else float("nan")
@@ -249,6 +265,18 @@ class Run:
         return inner if isinstance(inner, nn.Module) else model
 
     def save(self, path: str | Path) -> None:
-        """Write weights and the sample count into the folder ``path``, on the main worker; whole or not at all."""
-        if self.is_main:
-            checkpoint.save(Path(path), self._worker.models, self.samples_seen, self._loop.epoch)
+        """Write a checkpoint into the folder ``path``, on the main worker; whole or not at all.
+
+        Raises:
+            ConfigError: the folder cannot be written; a checkpoint that it held is untouched.
+        """
+        self._checkpoints.save(Path(path))
+
+    def load(self, path: str | Path) -> None:
+        """Go on from the checkpoint in ``path``, right after ``setup``: weights, optimizers, schedulers, scalers, and
+        the place in the data, on as many other workers as there are. Each job's first worker reads it.
+
+        Raises:
+            ConfigError: there is no checkpoint, it is damaged, or it does not fit; names the first difference.
+        """
+        self._checkpoints.load(Path(path))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -12,7 +12,6 @@ from paceline.emulation.pacing import Pacer
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
-from paceline.running.wrapping import pace
 
 
 class Stopwatch:
@@ -81,3 +80,18 @@ class Stopwatch:
     def _seconds(self) -> float:
         running = self._clock() - self._epoch_start if self._epoch_start is not None else 0.0
         return self.training_seconds + running
+
+
+def pace(model: nn.Module, settle: Callable[[], None]) -> None:
+    """Call ``settle`` after each layer of forward and each gradient of backward, before a bucket with it leaves.
+
+    So an emulated device rests all along its work, as a slow one is slow all along. With one rest at the end, devices
+    that start an update together would compute in one burst, and disturb one another on shared cores far more than
+    when each is measured alone; and a bucket would leave too early.
+    """
+    for module in model.modules():
+        if next(module.children(), None) is None:
+            module.register_forward_hook(lambda *_: settle())
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.register_post_accumulate_grad_hook(lambda _: settle())  # type: ignore[no-untyped-call]

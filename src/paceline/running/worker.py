@@ -9,6 +9,8 @@ import io
 import json
 import socket
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 import torch
@@ -30,12 +32,12 @@ from paceline.running import handshake
 from paceline.running.executor import Executor
 from paceline.running.membership import Place, take_place
 from paceline.running.sources import Newcomer, ServerSource, join
-from paceline.running.wrapping import Things
 from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
-from paceline.server.messages import MOST_VALUES
+from paceline.server.messages import MOST_VALUES, Progress
 from paceline.state.flat import FlatState
+from paceline.state.things import Things
 from paceline.strategies.base import get
 
 
@@ -45,7 +47,8 @@ class Worker:
     def __init__(self, launch: Launch, settings: Settings) -> None:
         self._launch, self._settings = launch, settings
         self._where = f"rank {launch.rank} of job {launch.job} on {socket.gethostname()}"
-        self._failed = False
+        self._failed = self.stopped = False
+        self.rescue: Callable[[BaseException], bool] = lambda error: False
         self._watch_for_errors()
         self.place = take_place(launch, settings.global_batch)
         self._where = str(self.place)
@@ -53,6 +56,9 @@ class Worker:
         self.reduces = launch.distributed and self.place.layout.reduces
         self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
+        self.samples_at_once: Callable[[], int] = lambda: 0
+        self.progress = Progress(0, -1, 0, ())  # where the run begins
+        self._started = self._initialises = False
         self.aligned = False  # all peers make the same number of forwards an update
         self._limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
         orphans.end_with_launcher(launch)
@@ -86,6 +92,7 @@ class Worker:
                 "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
                 remedy="Use an optimizer without a closure, or --strategy alone.",
             )
+        self.given = given
         self._hello = handshake.hello(self.place, self._settings, given.models, given.optimizers, given.scalers)
         if self._store is not None:
             timeout = self.place.plan.timeout_seconds
@@ -103,16 +110,31 @@ class Worker:
             cross_batch_norm(model, group, window)
 
     def attach(self, models: list[nn.Module], counters: list[UpdateCounter]) -> None:
-        """Hand the models over to the executor; with a server, join it and start from its weights."""
+        """Hand the models over to the executor; with a server, join it."""
         self.models, state = models, FlatState(models)
         self.recorder.mark("setup", bytes=4 * state.size)
         self.executor.attach(state, counters)
         if not isinstance(self._source, ServerSource):
             return
-        initialise = False
         if self.place.leads:
-            self._source.client, initialise = self._join(state.size)
-        self.executor.start_from_server(initialise)
+            self._source.client, self._initialises = self._join(state.size)
+
+    def start(self) -> None:
+        """Training or evaluation begins: from here on the weights are the run's. Does nothing the second time."""
+        if self._started:
+            return
+        self._started = True
+        if isinstance(self._source, ServerSource):
+            self.executor.start_from_server(self._initialises, self.progress)
+
+    @contextmanager
+    def newest_weights(self, progress: Progress) -> Iterator[Progress]:
+        """The models hold what a checkpoint should: with a server, its weights. ``progress`` is the loop's own."""
+        if isinstance(self._source, ServerSource) and self._started:
+            with self.executor.newest_weights() as known:
+                yield known
+        else:
+            yield progress
 
     def sum_over_cluster(self, values: Tensor) -> None:
         """Sum float64 ``values`` in place over all workers of the run."""
@@ -151,6 +173,8 @@ class Worker:
 
         def note(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
             self._failed = True
+            if self.rescue(error):
+                return  # a stop, as it looks where the peers have gone first
             self._note(error)
             before(kind, error, trace)
 
@@ -159,10 +183,11 @@ class Worker:
     def _note(self, error: BaseException) -> None:
         launch = self._launch
         if launch.folder is not None:
-            failures.write_down(RunFolder(launch.folder).errors, (launch.job, launch.rank), error, self._where)
+            where = (launch.job, launch.rank)
+            failures.write_down(RunFolder(launch.folder).errors, where, error, self._where, self.samples_at_once())
 
     def _close(self) -> None:
-        if not self._failed and self.distributed and self.executor.training:
+        if not self._failed and not self.stopped and self.distributed and self.executor.training:
             early = WorkerError("the recipe ended in the middle of an epoch", where=self._where)
             self._note(early)  # the launcher asks only if the peers that are left behind fail
         self.recorder.close(complete=not self._failed)

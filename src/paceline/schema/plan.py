@@ -46,7 +46,7 @@ class JobPlan(Record):
 
 class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan. ``rule``: what a server
-    does with a push."""
+    does with a push; ``resume``: the checkpoint it goes on from."""
 
     version: Literal[1] = 1
     strategy: str
@@ -59,7 +59,16 @@ class Plan(Record):
     reason: str = ""
     rule: str = "merge"
     probe_seconds: float | None = None
+    resume: str | None = None
     timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
+
+    def with_micro_batch(self, job: int, rank: int, samples: int) -> Plan:
+        """The same plan, in which that worker takes at most ``samples`` samples at once."""
+        workers = list(self.jobs[job].workers)
+        workers[rank] = workers[rank].model_copy(update={"micro_batch": samples})
+        jobs = list(self.jobs)
+        jobs[job] = jobs[job].model_copy(update={"workers": workers})
+        return self.model_copy(update={"jobs": jobs})
 
     @property
     def workers(self) -> list[WorkerPlan]:

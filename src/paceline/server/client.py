@@ -5,7 +5,15 @@ from __future__ import annotations
 from torch import Tensor
 
 from paceline.ops import Range
-from paceline.server.messages import Channel, Verb, recv_answer, send_header
+from paceline.server.messages import (
+    Channel,
+    Progress,
+    Verb,
+    recv_answer,
+    recv_ranges,
+    send_header,
+    send_ranges,
+)
 
 
 class Client:
@@ -18,11 +26,22 @@ class Client:
         self._channel = channel
         self.version = 0
 
-    def initialise(self, weights: Tensor) -> None:
-        """Bring the run's initial weights (flat float32)."""
-        send_header(self._channel, Verb.INITIAL, weights.numel())
+    def initialise(self, weights: Tensor, progress: Progress) -> None:
+        """Bring the run's initial weights (flat float32), and where it goes on (epoch -1: at the start)."""
+        left = progress.left
+        send_header(
+            self._channel, Verb.INITIAL, weights.numel(), progress.samples, progress.epoch, progress.size, len(left)
+        )  # fmt: skip
         self._channel.send(weights)
+        send_ranges(self._channel, left)
         recv_answer(self._channel)
+
+    def snapshot(self, out: Tensor) -> Progress:
+        """Fill ``out`` (flat float32) with the newest weights, and tell what they were trained on."""
+        send_header(self._channel, Verb.SNAPSHOT, out.numel())
+        samples, epoch, size, ranges, *_ = recv_answer(self._channel)
+        self._channel.recv(out)
+        return Progress(samples, epoch, size, recv_ranges(self._channel, ranges))
 
     def lease(self, epoch: int, size: int, want: int, batch: int) -> tuple[Range, int]:
         """The next range of the epoch, empty when all of it is done, and the samples trained so far by all groups.

@@ -31,10 +31,11 @@ class Ledger:
         self._leases: dict[str, Range] = {}
         self._wants: dict[str, int] = {}
 
-    def open(self, epoch: int, size: int) -> None:
+    def open(self, epoch: int, size: int, left: Sequence[Range] | None = None) -> None:
         """Start ``epoch`` of ``size`` samples; opening the running epoch or one before it does nothing.
 
         Groups leave an epoch one by one, so the first may open the next while others have yet to hear of the end.
+        ``left``: what is still to be trained, where a part of the epoch is done already.
 
         Raises:
             ConfigError: another size than the other groups see, or an epoch that starts before the last one is over.
@@ -52,9 +53,20 @@ class Ledger:
                 f"a group opened epoch {epoch} while epoch {self.epoch} has {self.size - self.done} samples open",
                 remedy="Use run.loader once an epoch, to its end, in every worker.",
             )
-        self.epoch, self.size, self.done = epoch, size, 0
-        self._free = [Range(0, size)] if size else []
+        self._free = [part for part in ([Range(0, size)] if left is None else left) if part]
+        self.epoch, self.size, self.done = epoch, size, size - sum(map(len, self._free))
         self._leases.clear()
+
+    @property
+    def left(self) -> list[Range]:
+        """What is not done: free or leased, joined and in order."""
+        joined: list[Range] = []
+        for part in sorted([*self._free, *self._leases.values()], key=lambda part: part.start):
+            if joined and joined[-1].stop == part.start:
+                joined[-1] = Range(joined[-1].start, part.stop)
+            else:
+                joined.append(part)
+        return joined
 
     @property
     def over(self) -> bool:
@@ -121,6 +133,15 @@ class Replica:
     def __init__(self, samples: int = 0) -> None:
         self._ledger = Ledger()
         self.samples = samples
+
+    @property
+    def left(self) -> list[Range]:
+        """What of the epoch is not trained, with the open lease."""
+        return self._ledger.left
+
+    def resume(self, epoch: int, size: int, left: Sequence[Range]) -> None:
+        """Begin in the middle of an epoch."""
+        self._ledger.open(epoch, size, left)
 
     def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
         """The next range of the epoch; the one before it counts as trained."""

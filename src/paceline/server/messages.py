@@ -2,10 +2,11 @@
 
 request  [verb, seven numbers]                    payload
 LEASE    epoch, size, want, batch
-INITIAL  count                                   float32[count], the first group's weights
+INITIAL  count, samples, epoch, size, ranges      float32[count], the first group's weights
 PUSH     pulled version, samples, steps, count   float32[count], the delta
 PULL     count
 REDUCE   count                                   float64[count], to be summed over the groups
+SNAPSHOT count
 LEAVE
 
 answer   [status, seven numbers]                  payload
@@ -13,22 +14,28 @@ LEASE    start, stop, samples
 PUSH     none: the next PULL waits for it anyway
 PULL     version, samples, last push's staleness  float32[count], the weights
 REDUCE                                           float64[count], the sums
+SNAPSHOT samples, epoch, size, ranges            float32[count], the weights
+INITIAL and the answer to SNAPSHOT go on with int64[ranges, 2]: what is left of the epoch (none if epoch is -1)
 status 1: refused; then the length of            uint8[length], a sentence
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, LinkError
+from paceline.ops import Range
 
 HEADER = 8
 OK, REFUSED = 0, 1
 MOST_VALUES = 64  # of one REDUCE
+MOST_RANGES = 1 << 20
 
 
 class Verb(IntEnum):
@@ -40,6 +47,17 @@ class Verb(IntEnum):
     PULL = 4
     REDUCE = 5
     LEAVE = 6
+    SNAPSHOT = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is: ``samples`` trained in all; of ``epoch`` with ``size`` samples, these parts are ``left``."""
+
+    samples: int
+    epoch: int
+    size: int
+    left: Sequence[Range]
 
 
 class Channel(Protocol):
@@ -62,6 +80,26 @@ def recv_header(channel: Channel) -> list[int]:
     header = torch.empty(HEADER, dtype=torch.int64)
     channel.recv(header)
     return [int(number) for number in header]
+
+
+def send_ranges(channel: Channel, ranges: Sequence[Range]) -> None:
+    """Send ranges whose number the other side knows."""
+    if ranges:
+        channel.send(torch.tensor([[part.start, part.stop] for part in ranges], dtype=torch.int64))
+
+
+def recv_ranges(channel: Channel, count: int) -> list[Range]:
+    """``count`` ranges.
+
+    Raises:
+        LinkError: a number that cannot be.
+    """
+    if not 0 <= count <= MOST_RANGES:
+        raise LinkError(f"the other side announced {count} ranges", expected=f"at most {MOST_RANGES}")
+    numbers = torch.empty(count, 2, dtype=torch.int64)
+    if count:
+        channel.recv(numbers)
+    return [Range(start, stop) for start, stop in numbers.tolist()]
 
 
 def refuse(channel: Channel, sentence: str) -> None:

@@ -20,7 +20,7 @@ from paceline.errors import LinkError, PacelineError
 from paceline.schema.hello import Hello
 from paceline.server import messages
 from paceline.server.ledger import Ledger
-from paceline.server.messages import OK, Channel, Verb, recv_header, send_header
+from paceline.server.messages import OK, Channel, Verb, recv_header, recv_ranges, send_header, send_ranges
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
 
@@ -121,6 +121,7 @@ class ParameterServer:
             Verb.PUSH: self._push,
             Verb.PULL: self._pull,
             Verb.REDUCE: self._reduce,
+            Verb.SNAPSHOT: self._snapshot,
         }
         while True:
             verb, *numbers = recv_header(channel)
@@ -148,11 +149,26 @@ class ParameterServer:
         send_header(channel, OK, lease.start, lease.stop, samples)
 
     def _initial(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        channel.recv(self._sized(group, buffer, numbers[0]))
+        count, samples, epoch, size, ranges, *_ = numbers
+        channel.recv(self._sized(group, buffer, count))
+        left = recv_ranges(channel, ranges)
         with self._changed:
-            self._store.initialise(buffer)
+            self._store.initialise(buffer, samples)
+            if epoch >= 0:
+                self._ledger.open(epoch, size, left)
             self._changed.notify_all()
         send_header(channel, OK)
+
+    def _snapshot(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
+        self._sized(group, buffer, numbers[0])
+        with self._changed:
+            self._wait(lambda: self._store.ready, "the initial weights")
+            self._store.copy_to(buffer)
+            samples, ledger, left = self._store.samples, self._ledger, self._ledger.left
+            epoch, size = ledger.epoch, ledger.size
+        send_header(channel, OK, samples, epoch, size, len(left))
+        channel.send(buffer)
+        send_ranges(channel, left)
 
     def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         pulled, samples, steps, count, *_ = numbers

@@ -25,9 +25,9 @@ class Store:
         """A first group has brought the initial weights."""
         return self._weights is not None
 
-    def initialise(self, weights: Tensor) -> None:
-        """Take a first group's weights as version 0."""
-        self._weights = weights.clone()
+    def initialise(self, weights: Tensor, samples: int = 0) -> None:
+        """Take a first group's weights, trained on ``samples`` samples, as version 0."""
+        self._weights, self.samples = weights.clone(), samples
         self._state = self._rule.init(self._weights)
 
     def push(self, delta: Tensor, samples: int, steps: int, pulled: int) -> int:

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -16,6 +15,7 @@ from paceline.launchers.bootstrap import read
 from paceline.running.run import Run
 from paceline.running.worker import Worker
 from paceline.schema.settings import Settings
+from paceline.state import disk
 
 
 @pytest.fixture
@@ -57,13 +57,14 @@ def test_reduce_is_a_ratio_of_sums(run: Run) -> None:
     assert torch.tensor(run.reduce(0, 0)).isnan()
 
 
-def test_save_writes_plain_names_and_replaces_the_old_one(run: Run, tmp_path: Path) -> None:
+def test_save_writes_a_checkpoint_and_replaces_the_old_one(run: Run, tmp_path: Path) -> None:
     model, _ = set_up(run)
     for _ in range(2):
         run.save(tmp_path / "last")
-    saved = load_file(tmp_path / "last" / "model.safetensors")
-    assert torch.equal(saved["weight"], model.weight)
-    assert sorted(path.name for path in (tmp_path / "last").iterdir()) == ["model.safetensors", "state.json"]
+    state, saved = disk.load(tmp_path / "last")
+    assert torch.equal(saved.tensors["model.0.weight"], model.weight)
+    assert (state.settings.global_batch, state.settings.seed, state.models, state.parameters) == (4, 1, ["Linear"], 2)
+    assert sorted(path.name for path in (tmp_path / "last").iterdir()) == [state.data, "state.json"]
 
 
 def test_save_leaves_other_files_of_the_folder_alone(run: Run, tmp_path: Path) -> None:

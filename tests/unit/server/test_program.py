@@ -12,7 +12,7 @@ import torch
 from paceline.errors import ConfigError, LinkError
 from paceline.ops import Range
 from paceline.server.client import Client
-from paceline.server.messages import Verb, send_header
+from paceline.server.messages import Progress, Verb, send_header
 from paceline.server.program import ParameterServer
 from paceline.server.rules.merge import Merge
 from paceline.transports.base import Link
@@ -40,7 +40,7 @@ class Hall:
         self.threads[group].start()
         client = Client(self.links[group])
         if first:
-            client.initialise(torch.zeros(SIZE))
+            client.initialise(torch.zeros(SIZE), Progress(0, -1, 0, ()))
         return client
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +12,9 @@ from paceline import api, tables
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
+from paceline.launchers.folder import RunFolder
 from paceline.reporting import plan_table, table
+from paceline.schema.cluster import Cluster
 from paceline.schema.profile import Profile
 from paceline.server import rules
 from paceline.strategies.base import get
@@ -30,6 +33,10 @@ def command(
         str, typer.Option("--rule", help=f"What the server does with a push: {', '.join(rules.TABLE)}.")
     ] = "merge",
     port: Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")] = 0,
+    resume: Annotated[
+        Path | None,
+        typer.Option("--resume", help="Go on from a checkpoint, or from a run that was stopped.", show_default=False),
+    ] = None,
     json: flags.Json = False,
 ) -> None:
     """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
@@ -39,22 +46,30 @@ def command(
     script = api.Recipe(recipe, tuple(arguments or ()))
     folder = flags.folder(out, f"{recipe.stem}-{strategy}")
     script.check()
-    if profile is not None:
-        if cluster is not None or emulation is not None:
-            raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
-        measured = Profile.read(profile)
-        folder.claim()
-        measured.write(folder.profile)
-    else:
-        machines = api.cluster(cluster, emulation)
-        terminal.say(f"{machines.name}: measuring every device, all at once, for {probe_seconds:g} s")
-        measured = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
+    if profile is not None and (cluster is not None or emulation is not None):
+        raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
+    measured = _measured(profile, api.cluster(cluster, emulation), probe_seconds, script, folder, terminal)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
     terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
-    summary = api.run(made, script, folder, command=flags.typed(), port=port, watcher=terminal.watcher)
+    summary = api.run(
+        made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
+    )  # fmt: skip
     terminal.done()
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
     terminal.table(table.comparison([summary]))
     terminal.say(f"report: {folder.report}")
+
+
+def _measured(
+    profile: Path | None, machines: Cluster, seconds: float, script: api.Recipe, folder: RunFolder, terminal: Terminal
+) -> Profile:
+    """The profile that was given, or that of a probe of the machines."""
+    if profile is not None:
+        measured = Profile.read(profile)
+        folder.claim()
+        measured.write(folder.profile)
+        return measured
+    terminal.say(f"{machines.name}: measuring every device, all at once, for {seconds:g} s")
+    return api.probe(machines, script, folder, seconds=seconds, watcher=terminal.quiet)

@@ -1,8 +1,8 @@
-"""The user's models, optimizers and schedulers, made ready for a run."""
+"""What a user hands over to be trained."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +12,6 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from paceline.errors import ConfigError
-
-
-def pace(model: nn.Module, settle: Callable[[], None]) -> None:
-    """Call ``settle`` after each layer of forward and each gradient of backward, before a bucket with it leaves.
-
-    So an emulated device rests all along its work, as a slow one is slow all along. With one rest at the end, devices
-    that start an update together would compute in one burst, and disturb one another on shared cores far more than
-    when each is measured alone; and a bucket would leave too early.
-    """
-    for module in model.modules():
-        if next(module.children(), None) is None:
-            module.register_forward_hook(lambda *_: settle())
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(lambda _: settle())  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

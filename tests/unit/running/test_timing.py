@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from paceline.running.wrapping import pace
+from paceline.running.timing import pace
 
 
 def test_an_emulated_device_rests_after_each_layer_and_each_gradient() -> None:
