@@ -93,7 +93,7 @@ def _work(rank: int, pipe: Any) -> None:
         with launched(RANK=str(rank), LOCAL_RANK=str(rank), **told):
             try:
                 pipe.send(job(*example))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 traceback.print_exc()
                 if dist.is_initialized():
                     dist.destroy_process_group()

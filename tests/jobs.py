@@ -109,7 +109,7 @@ def images(sizes: tuple[int, int], dtype: torch.dtype, layers: str) -> dict[str,
     if layers == "sync":
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
     run = paceline.init(global_batch=batch)
-    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9))
     for _ in run.epochs(2):
         for x, y in run.loader(data):
             run.backward(nn.functional.mse_loss(model(x), y))

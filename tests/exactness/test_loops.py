@@ -116,7 +116,7 @@ def test_tokens_weigh_the_same_whoever_has_them(crew: Crew) -> None:
 def adversaries(size: int, batch: int) -> dict[str, Any]:
     torch.manual_seed(7)
     critic = nn.Sequential(nn.Linear(6, 5, bias=False), nn.SyncBatchNorm(5), nn.Tanh(), nn.Linear(5, 1)).double()
-    maker = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6)).double()
+    maker = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 6, bias=False)).double()
     run = paceline.init(global_batch=batch)
     critic, maker, judge, forge = run.setup(
         critic, maker, torch.optim.Adam(critic.parameters(), lr=0.01), torch.optim.Adam(maker.parameters(), lr=0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import torch
@@ -15,6 +16,8 @@ from crew import UNSHRUNK, Crew
 from paceline.schema.plan import WorkerPlan
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 1e-5}
+# Updates an epoch, at most two: with so few samples each, training magnifies rounding soon (20 updates: test_resume).
+part = st.floats(0.01, 2.0)
 dtypes = st.sampled_from(sorted(TOLERANCE, key=str))
 many = settings(max_examples=25, deadline=None, phases=UNSHRUNK)
 
@@ -47,40 +50,42 @@ def agree(crew: Crew, job: Callable[..., Any], workers: list[WorkerPlan], dtype:
 
 
 @many
-@given(splits(), st.integers(1, 30), dtypes, st.sampled_from([0.05, 100.0]), st.integers(1, 2))
+@given(splits(), part, dtypes, st.sampled_from([0.05, 100.0]), st.integers(1, 2))
 def test_means_over_samples(
-    crew: Crew, workers: list[WorkerPlan], size: int, dtype: torch.dtype, clip: float, losses: int
+    crew: Crew, workers: list[WorkerPlan], part: float, dtype: torch.dtype, clip: float, losses: int
 ) -> None:
     batch = sum(worker.share for worker in workers)
-    agree(crew, jobs.samples, workers, dtype, size, batch, dtype, clip, False, losses)
+    agree(crew, jobs.samples, workers, dtype, ceil(part * batch), batch, dtype, clip, False, losses)
 
 
 @many
-@given(splits(), st.lists(st.integers(0, 5), min_size=1, max_size=20).filter(any), dtypes)
+@given(splits(), st.lists(st.integers(0, 5), min_size=1, max_size=12).filter(any), dtypes)
 def test_means_over_tokens(crew: Crew, workers: list[WorkerPlan], lengths: list[int], dtype: torch.dtype) -> None:
     agree(crew, jobs.tokens, workers, dtype, lengths, sum(worker.share for worker in workers), dtype)
 
 
 @many
-@given(splits(), st.integers(1, 30), dtypes)
-def test_sums(crew: Crew, workers: list[WorkerPlan], size: int, dtype: torch.dtype) -> None:
-    agree(crew, jobs.sums, workers, dtype, size, sum(worker.share for worker in workers), dtype)
+@given(splits(), part, dtypes)
+def test_sums(crew: Crew, workers: list[WorkerPlan], part: float, dtype: torch.dtype) -> None:
+    batch = sum(worker.share for worker in workers)
+    agree(crew, jobs.sums, workers, dtype, ceil(part * batch), batch, dtype)
 
 
 @many
-@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(1, 30), dtypes)
-def test_batch_norm_over_all_workers(crew: Crew, shares: list[int], size: int, dtype: torch.dtype) -> None:
+@given(st.lists(st.integers(1, 6), min_size=1, max_size=4), part, dtypes)
+def test_batch_norm_over_all_workers(crew: Crew, shares: list[int], part: float, dtype: torch.dtype) -> None:
     """With workers that have no samples at the end of an epoch, or a single one."""
     workers = [harness.worker(share) for share in shares]
-    agree(crew, jobs.images, workers, dtype, (size, sum(shares)), dtype, "sync")
+    agree(crew, jobs.images, workers, dtype, (ceil(part * sum(shares)), sum(shares)), dtype, "sync")
 
 
 @many
-@given(splits(), st.integers(2, 30))
+@given(splits(), part)
 def test_plain_batch_norm_is_the_same_everywhere_after_training(
-    crew: Crew, workers: list[WorkerPlan], size: int
+    crew: Crew, workers: list[WorkerPlan], part: float
 ) -> None:
     """C026: statistics are merged by samples, so that whoever evaluates or saves says the same."""
-    results = crew.run(jobs.images, workers, (size, sum(w.share for w in workers)), torch.float64, "plain")
+    batch = sum(worker.share for worker in workers)
+    results = crew.run(jobs.images, workers, (max(2, ceil(part * batch)), batch), torch.float64, "plain")
     for result in results:
         assert torch.equal(result["outputs"], results[0]["outputs"])

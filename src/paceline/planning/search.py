@@ -44,6 +44,8 @@ def plan(
     workers = [_worker(device, headroom) for device in _devices(profile, layout)]
     shared = _shared(profile.global_batch, workers, layout)
     jobs = _jobs([worker for worker in shared if worker.share], layout)
+    left_out = _left_out([worker for worker in shared if not worker.share])
+    reasons = (_reason(profile, layout, jobs), left_out, profile.learning_rate)
     made = Plan(
         strategy=strategy,
         cluster=profile.cluster,
@@ -51,7 +53,7 @@ def plan(
         global_batch=profile.global_batch,
         jobs=jobs,
         limit_samples_per_second=profile.limit,
-        reason=_reason(profile, layout, jobs) + _left_out([worker for worker in shared if not worker.share]),
+        reason=" ".join(filter(None, reasons)),
     )
     return made if price is None else made.model_copy(update={"predicted_samples_per_second": price(made)})
 
@@ -205,7 +207,7 @@ def _left_out(workers: Sequence[WorkerPlan]) -> str:
         return ""
     names = ", ".join(f"{worker.group} ({worker.device})" for worker in workers)
     return (
-        f" Left out: {names}. One sample there takes longer than the whole update on the others; "
+        f"Left out: {names}. One sample there takes longer than the whole update on the others; "
         "a larger global batch or --strategy hybrid would use them."
     )
 

@@ -12,6 +12,8 @@ from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.trace import Trace, WorkerTrace
 
+STREAM_UPDATES = 1000  # of an epoch whose length nobody knows
+
 
 def probe(plan: Plan, supervisor: Supervisor) -> Profile:
     """Run the solo ``plan`` under ``supervisor`` and measure each device.
@@ -28,7 +30,8 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
         emulation=plan.emulation,
         global_batch=data["global_batch"],
         model_bytes=setup["bytes"],
-        epoch_samples=data["size"],
+        epoch_samples=data["size"] or STREAM_UPDATES * data["global_batch"],
+        learning_rate=next((m.values["line"] for w in trace.workers for m in w.marks if m.kind == "rates"), ""),
         devices=devices,
     )
 

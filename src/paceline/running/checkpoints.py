@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
@@ -62,12 +63,17 @@ class Checkpoints:
         if self._worker.place.is_main and state.plan_hash != plan_hash(self._worker.place):
             self._warn_of_dropout(given.models)
 
-    def stop(self) -> None:
+    def stop(self, together: bool) -> None:
         """A signal asked for it: save what there is, and end this process.
+
+        Args:
+            together: all groups come here from their training loops.
 
         Raises:
             SystemExit: always.
         """
+        if self._worker.place.layout.server and together:
+            self._worker.sum_over_cluster(torch.zeros(2, dtype=torch.float64))  # until all groups have pushed
         if self._worker.place.is_main and self.place is not None:
             self._write(self.place)
             print(f"stopped after {self._loop.progress().samples:,} samples; saved to {self.place}", flush=True)

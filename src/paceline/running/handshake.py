@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 from collections.abc import Sequence
+from dataclasses import astuple
 from importlib.metadata import version
 
 from torch import nn
@@ -17,6 +18,7 @@ from torch.optim import Optimizer
 
 from paceline import __version__
 from paceline.errors import ConfigError, LinkError
+from paceline.hardware.host import ability
 from paceline.running.membership import Place
 from paceline.schema.hello import Hello
 from paceline.schema.settings import Settings
@@ -40,6 +42,7 @@ def hello(
         parameters=[(name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors],
         optimizers=[type(optimizer).__name__ for optimizer in optimizers],
         scalers=[scaler.state_dict() for scaler in scalers],
+        ability=astuple(ability(place.worker.device)) if settings.precision != "float32" else ("", True, True),
     )
 
 

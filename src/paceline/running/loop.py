@@ -42,9 +42,10 @@ class Loop:
         self._global_batch, self._seed = settings.global_batch, settings.seed
         self._size, self._finished = 0, -1
         self._left: Sequence[Range] | None = None  # of the epoch that a resumed run begins in
+        self._measuring = False
         self._total = 0  # samples of the running update
         self._kept = Kept([])
-        self.stop: Callable[[], None] = lambda: None  # ends the process, once a signal asked for it
+        self.stop: Callable[[bool], None] = lambda together: None  # ends the process, once a signal asked for it
         self.stop_wanted: Callable[[], bool] = lambda: False
 
     def attach(self, models: Sequence[nn.Module]) -> None:
@@ -94,7 +95,7 @@ class Loop:
         if self._worker.reduces:
             dist.barrier()
         self._executor.begin_epoch(self.epoch, self._size, self._left)
-        self._left = None
+        self._account_for_before()
 
         def batch(part: Range) -> Any:
             indices = positions[self._not_empty(part)].tolist()
@@ -163,8 +164,17 @@ class Loop:
             )  # fmt: skip
         self._size = size
         self._worker.start()
-        self._stop_if_wanted()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
+
+    def _account_for_before(self) -> None:
+        """What was trained of this epoch before the checkpoint counts in this run's account of samples too."""
+        if self._left is None:
+            return
+        if self._place.is_main:
+            starts, stops = [0, *(part.stop for part in self._left)], [*(part.start for part in self._left), self._size]
+            for start, stop in zip(starts, stops, strict=True):
+                self._worker.recorder.mark("done", epoch=self.epoch, start=start, stop=stop)
+        self._left = None
 
     def _next_compute(self, stream: Stream | None = None) -> Compute | None:
         """The next update's part of this worker; None once the epoch is over."""
@@ -212,7 +222,7 @@ class Loop:
     def _stop_if_wanted(self) -> None:
         if self.stop_wanted():
             self._executor.stopping = True
-            self.stop()
+            self.stop(False)
 
     def _pieces(self, compute: Compute, sizes: Sequence[int] = ()) -> list[Range]:
         """The part in micro-batches the device can take, one at least, which may be empty.
@@ -241,13 +251,19 @@ class Loop:
 
     def _look_at_probe(self) -> None:
         seconds, since = self._place.plan.probe_seconds, self._executor.measured_since
-        if seconds is not None and since is not None and self._worker.recorder.clock() - since > seconds:
+        if seconds is None or since is None:
+            return
+        if not self._measuring:
+            self._measuring = True
+            self.watch.measure_memory()
+        if self._worker.recorder.clock() - since > seconds:
+            self.watch.note_memory()
             sys.exit(0)  # the probe has seen enough; the recipe need not go on
 
     def _end_epoch(self) -> None:
         if self._executor.stopping:
             self._window.end()
-            self.stop()
+            self.stop(True)
         self._finished = self.epoch
         if self._worker.reduces and not self._place.layout.server:
             merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)

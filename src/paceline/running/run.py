@@ -76,6 +76,7 @@ class Run:
         self._worker, self._window = worker, Window()
         self._gradients = Gradients(self._window, settings.reduction, worker.place.member.position, worker.peers)
         self._loop = Loop(worker, self._window, self._gradients, settings)
+        self._dtype = torch.float32
         self._request = StopRequest(lambda: self.samples_seen > 0)
         self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
         worker.samples_at_once = lambda: self._window.samples
@@ -127,7 +128,10 @@ class Run:
             step_in(optimizer, self._window)
         for scaler in given.scalers:
             scale_in(scaler, self._window)
-        scale_rates(given.optimizers, given.schedulers, self.settings.rate_factor)
+        if self.settings.lr_rule != "none":
+            line = scale_rates(given.optimizers, given.schedulers, self.settings)
+            self._worker.recorder.mark("rates", line=line)
+            self.print(line)
         counters = [UpdateCounter(scheduler, self.global_batch, self._window) for scheduler in given.schedulers]
         if self._worker.reduces:
             share_first_weights(given.models)
@@ -136,6 +140,10 @@ class Run:
         self._worker.attach(given.models, counters)
         self._loop.attach(given.models)
         self._checkpoints.attach(given, counters)
+        agreed = self._worker.agree_on_precision()
+        self._dtype = getattr(torch, agreed.dtype)
+        if self.settings.precision != "float32":
+            self.print(f"precision: {agreed.reason}")
         if self.place.plan.resume is not None:
             self.load(self.place.plan.resume)
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
@@ -258,6 +266,10 @@ class Run:
         """``print`` on the main worker only."""
         if self.is_main:
             print(*things, flush=True)
+
+    def autocast(self) -> torch.autocast:
+        """A context for forward and loss, in the precision that all devices agreed on; nothing changes for float32."""
+        return torch.autocast(self.device.type, self._dtype, enabled=self._dtype != torch.float32)
 
     def unwrap(self, model: nn.Module) -> nn.Module:
         """The model as it was written, without what ``torch.compile`` put around it."""

@@ -22,14 +22,16 @@ class StopRequest:
         self._trained = trained
 
     def listen(self) -> None:
-        """Take SIGTERM from now on."""
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        """Take SIGTERM from now on, from the system's default or an earlier run of this process."""
+        before = signal.getsignal(signal.SIGTERM)
+        ours = isinstance(getattr(before, "__self__", None), StopRequest)
+        if threading.current_thread() is threading.main_thread() and (ours or before == signal.SIG_DFL):
             signal.signal(signal.SIGTERM, self._note)
 
     @property
     def exit_code(self) -> int:
-        """As a shell has it for a process that ended by the signal."""
-        return 128 + self.number
+        """As a shell has it for a process that ended by the signal, here or at a peer."""
+        return 128 + (self.number or signal.SIGTERM)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         self.number = number

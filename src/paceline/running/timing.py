@@ -23,7 +23,7 @@ class Stopwatch:
 
     def __init__(self, recorder: Recorder, place: Place) -> None:
         self._recorder, self._clock = recorder, recorder.clock
-        self._cuda = place.device.type == "cuda"
+        self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
         self.training_seconds = 0.0
@@ -63,6 +63,25 @@ class Stopwatch:
             torch.cuda.synchronize()
         self._pacer.end()
         self._recorder.span("compute", self._since, self._clock(), self._samples)
+
+    def measure_memory(self) -> None:
+        """From now on, note the most that this device's memory holds; nothing on a CPU."""
+        if self._cuda:
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self._fixed = torch.cuda.memory_allocated(self._device)
+
+    def note_memory(self) -> None:
+        """Write down what was measured since."""
+        if not self._cuda:
+            return
+        free, _ = torch.cuda.mem_get_info(self._device)
+        self._recorder.mark(
+            "memory",
+            uuid=f"GPU-{torch.cuda.get_device_properties(self._device).uuid}",
+            memory_bytes=free + torch.cuda.memory_reserved(self._device),
+            fixed_bytes=self._fixed,
+            peak_bytes=torch.cuda.max_memory_allocated(self._device),
+        )
 
     def show(self, samples: int, total: int) -> None:
         """Keep the progress file fresh."""

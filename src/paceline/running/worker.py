@@ -32,6 +32,7 @@ from paceline.running import handshake
 from paceline.running.executor import Executor
 from paceline.running.membership import Place, take_place
 from paceline.running.sources import Newcomer, ServerSource, join
+from paceline.schema.precision import Ability, Agreement, agree
 from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
@@ -94,11 +95,27 @@ class Worker:
             )
         self.given = given
         self._hello = handshake.hello(self.place, self._settings, given.models, given.optimizers, given.scalers)
+        self._abilities = [Ability(*self._hello.ability)]
         if self._store is not None:
             timeout = self.place.plan.timeout_seconds
             everyone = handshake.meet(self._store, self._hello, self._launch.rank, self._launch.world_size, timeout)
+            self._abilities = [Ability(*hello.ability) for hello in everyone]
             for scaler, state in zip(given.scalers, everyone[0].scalers, strict=True):
                 scaler.load_state_dict(state)
+
+    def agree_on_precision(self) -> Agreement:
+        """The number format that all devices of the run have, also those of other groups.
+
+        Raises:
+            ConfigError: the one that was asked for is not among them.
+        """
+        abilities = list(self._abilities)
+        if self.place.layout.server and self._settings.precision != "float32":
+            mine = Ability(*self._hello.ability)
+            lacking = torch.tensor([not mine.bfloat16, not mine.float16], dtype=torch.float64)
+            self.sum_over_cluster(lacking)
+            abilities.append(Ability("a device of some group", not lacking[0], not lacking[1]))
+        return agree(self._settings.precision, abilities, bool(self.given.scalers))
 
     def normalise(self, models: list[nn.Module], window: Window) -> None:
         """Let every SyncBatchNorm see the batches of all workers that reduce together."""

@@ -11,8 +11,9 @@ from paceline.schema.settings import Settings
 class Hello(Record):
     """One worker as it comes to ``run.setup``.
 
-    ``parameters`` holds ``[name, shape, dtype]`` of every parameter and buffer of every model, in order.
-    ``scalers`` are the states of loss scalers; the first worker's hold for all.
+    ``parameters`` holds ``[name, shape, dtype]`` of every parameter and buffer of every model, in order. ``ability``:
+    the device's name, and whether it computes bfloat16 and float16 at speed. ``scalers`` are the states of loss
+    scalers; the first worker's hold for all.
     """
 
     rank: int
@@ -23,6 +24,7 @@ class Hello(Record):
     parameters: list[tuple[str, list[int], str]]
     optimizers: list[str]
     scalers: list[dict[str, float | int]]
+    ability: tuple[str, bool, bool] = ("", True, True)
 
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.host}"

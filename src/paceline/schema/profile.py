@@ -32,7 +32,8 @@ class DeviceProfile(Record):
 
 
 class Profile(Record):
-    """All devices of a cluster, in rank order, for one recipe. ``model_bytes``: float32 bytes of one exchange."""
+    """All devices of a cluster, in rank order, for one recipe. ``model_bytes``: float32 bytes of one exchange.
+    ``learning_rate``: what ``lr_rule`` made of it."""
 
     version: Literal[1] = 1
     cluster: str
@@ -40,6 +41,7 @@ class Profile(Record):
     global_batch: Annotated[int, Field(ge=1)]
     model_bytes: Annotated[int, Field(ge=0)]
     epoch_samples: Annotated[int, Field(ge=1)]
+    learning_rate: str = ""
     devices: Annotated[list[DeviceProfile], Field(min_length=1)]
 
     @property

@@ -39,9 +39,9 @@ def log(tmp_path: Path, text: str) -> Path:
 
 
 def test_the_root_cause_is_the_first_error_that_is_no_echo(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, (0, 0), RuntimeError("[gloo/pair.cc] Connection closed by peer"), "rank 0")
-    failures.write_down(folder.errors, (0, 1), ValueError("no such label"), "rank 1 on box (cpu)")
-    failures.write_down(folder.errors, (0, 2), KeyError("later"), "rank 2")
+    failures.write_down(folder.errors, (0, 0), RuntimeError("[gloo/pair.cc] Connection closed by peer"), "rank 0", 0)
+    failures.write_down(folder.errors, (0, 1), ValueError("no such label"), "rank 1 on box (cpu)", 0)
+    failures.write_down(folder.errors, (0, 2), KeyError("later"), "rank 2", 0)
     error = failures.explain(folder, "all", 1, log(tmp_path, ""))
     assert "rank 1 on box (cpu)" in str(error)
     assert "ValueError: no such label" in str(error)
@@ -49,23 +49,23 @@ def test_the_root_cause_is_the_first_error_that_is_no_echo(folder: RunFolder, tm
 
 
 def test_a_death_that_was_accepted_explains_nothing_later(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, (1, 0), ValueError("of the dead group"), "rank 1")
+    failures.write_down(folder.errors, (1, 0), ValueError("of the dead group"), "rank 1", 0)
     failures.forget(folder.errors, job=1)
     assert "dead group" not in str(failures.explain(folder, "all", 1, log(tmp_path, "")))
 
 
 def test_a_lost_link_keeps_its_exit_code(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, (0, 0), LinkError("the peer is gone"), "rank 0")
+    failures.write_down(folder.errors, (0, 0), LinkError("the peer is gone"), "rank 0", 0)
     assert failures.explain(folder, "all", 1, log(tmp_path, "")).exit_code == 4
 
 
 def test_an_error_of_ours_keeps_its_exit_code(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, (0, 0), ConfigError("the recipe is wrong"), "rank 0")
+    failures.write_down(folder.errors, (0, 0), ConfigError("the recipe is wrong"), "rank 0", 0)
     assert failures.explain(folder, "all", 1, log(tmp_path, "")).exit_code == 2
 
 
 def test_a_killed_worker_is_named_with_its_signal(folder: RunFolder, tmp_path: Path) -> None:
-    failures.write_down(folder.errors, (0, 0), RuntimeError("Connection closed by peer"), "rank 0")
+    failures.write_down(folder.errors, (0, 0), RuntimeError("Connection closed by peer"), "rank 0", 0)
     error = failures.explain(folder, "all", 1, log(tmp_path, TORCHRUN))
     assert "rank 1 of job 'all' was killed by SIGKILL" in str(error)
 
