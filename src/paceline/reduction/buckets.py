@@ -77,12 +77,11 @@ def assign(parameters: Sequence[Tensor], extra: int) -> tuple[list[Bucket], Tens
     groups: list[list[Tensor]] = []
     room = 0
     for parameter in reversed(parameters):
-        size = parameter.numel() * parameter.element_size()
-        if not groups or room < size or parameter.dtype != groups[-1][0].dtype:
+        if room <= 0 or parameter.dtype != groups[-1][0].dtype:
             room = MORE_BYTES if groups else FIRST_BYTES
             groups.append([])
         groups[-1].append(parameter)
-        room -= size
+        room -= parameter.numel() * parameter.element_size()
     double = any(parameter.dtype == torch.float64 for parameter in parameters)
     tail = torch.empty(0, dtype=torch.float64 if double else torch.float32, device=parameters[0].device)
     rides = groups[-1][0].dtype == tail.dtype
