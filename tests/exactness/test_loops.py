@@ -371,3 +371,25 @@ def test_evaluation_counts_each_sample_once(crew: Crew, size: int, shares: tuple
     results = crew.run(evaluate, workers(*shares), size)
     assert sorted(v for seen, _ in results for v in seen) == list(range(size))
     assert [mean for _, mean in results] == [pytest.approx((size // 2) / size)] * len(shares)
+
+
+def compiled(size: int, compile: bool) -> dict[str, Any]:
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    run = paceline.init(global_batch=8, precision="auto")
+    if compile:
+        model = torch.compile(model, backend="eager")
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    for _ in run.epochs(1):
+        for x, y in run.loader(data(size)):
+            with run.autocast():
+                loss = nn.functional.mse_loss(model(x), y)
+            run.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, run.unwrap(model))
+
+
+def test_a_compiled_model_trains_alike_and_unwraps(crew: Crew) -> None:
+    (one,) = crew.run(compiled, workers(8), 21, False, strategy="alone")
+    alike(crew.run(compiled, workers(5, 3), 21, True), one)

@@ -223,3 +223,21 @@ def test_dropout_goes_on_as_if_nothing_had_happened(crew: Crew, tmp_path: Path) 
     for before, after in zip(whole, resumed, strict=True):
         assert after["losses"] == before["losses"][3:]
     assert crew.run(masks, workers(2, 3, 3), str(tmp_path / "last"), None)[0]["losses"]
+
+
+def private(folders: list[str], start: bool) -> dict[str, Any]:
+    mine = folders[int(os.environ["RANK"])] + "/last"
+    return train(mine, None, None) if start else train(None, mine, 40)
+
+
+def test_workers_with_folders_of_their_own_save_and_load(crew: Crew, tmp_path: Path) -> None:
+    """C066: no shared disk. The main worker's folder holds all of it, the other's is never taken for a checkpoint, and
+    the others get it from the main worker."""
+    folders = [str(tmp_path / name) for name in "ab"]
+    (one,) = crew.run(train, workers(8), None, None, None, strategy="alone")
+    crew.run(private, workers(5, 3), folders, False)
+    disk.load(tmp_path / "a" / "last")
+    with pytest.raises(ConfigError, match="holds no checkpoint"):
+        disk.load(tmp_path / "b" / "last")
+    for result in crew.run(private, workers(3, 5), folders, True):
+        close(result, one)

@@ -27,7 +27,8 @@ def train(what: str) -> float:
     if odd and what == "version":
         paceline.running.handshake.__version__ = "0.0.9"
     optimizer = (torch.optim.Adam if odd and what == "optimizer" else torch.optim.SGD)(model.parameters(), lr=0.1)
-    run = paceline.init(global_batch=3, seed=int(odd and what == "seed"))
+    precision = "auto" if odd and what == "precision" else "float32"
+    run = paceline.init(global_batch=3, seed=int(odd and what == "seed"), precision=precision)
     try:
         run.setup(model, optimizer)
     finally:
@@ -50,6 +51,7 @@ def train(what: str) -> float:
         ("shape", r"rank 1 .*shape \[3, 2\].*rank 0 .*shape \[2, 2\]"),
         ("version", rf"rank 1 on \S+ has paceline 0.0.9, rank 0 on \S+ has paceline {paceline.__version__}"),
         ("optimizer", r"rank 1 .*Adam.*rank 0 .*SGD"),
+        ("precision", r"rank 1 .*precision='auto'.*rank 0 .*precision='float32'"),  # C034
         ("seed", r"rank 1 .*seed=1.*rank 0 .*seed=0"),
     ],
 )
