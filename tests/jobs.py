@@ -119,3 +119,35 @@ def images(sizes: tuple[int, int], dtype: torch.dtype, layers: str) -> dict[str,
     with torch.no_grad():
         outputs = model(data.tensors[0])
     return result(run, model, seen=run.samples_seen, outputs=outputs)
+
+
+SAMPLES, EPOCHS = 100, 2
+
+
+class Spy:
+    """A strategy's program, and what it yields."""
+
+    def __init__(self, executor: Any) -> None:
+        self.program, self.seen = executor._program, [repr(executor._next)]
+        executor._program = self
+
+    def send(self, answer: Any) -> Any:
+        operation = self.program.send(answer)
+        self.seen.append(repr(operation))
+        return operation
+
+
+def operations() -> tuple[int, list[str]]:
+    """This worker's rank and the operations its program came to, but the last, which waits for an epoch."""
+    data = TensorDataset(torch.arange(float(SAMPLES)).unsqueeze(1))
+    model = nn.Linear(1, 1)
+    run = paceline.init(global_batch=6)
+    spy = Spy(run._worker.executor)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    for _ in run.epochs(EPOCHS):
+        for (x,) in run.loader(data):
+            run.backward(model(x).mean())
+            optimizer.step()
+            optimizer.zero_grad()
+    done(run)
+    return run.rank, spy.seen[:-1]

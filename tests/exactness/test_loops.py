@@ -393,3 +393,26 @@ def compiled(size: int, compile: bool) -> dict[str, Any]:
 def test_a_compiled_model_trains_alike_and_unwraps(crew: Crew) -> None:
     (one,) = crew.run(compiled, workers(8), 21, False, strategy="alone")
     alike(crew.run(compiled, workers(5, 3), 21, True), one)
+
+
+def thawing(late: bool) -> dict[str, Any]:
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    model[0].requires_grad_(not late)
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    for epoch in run.epochs(2):
+        model[0].requires_grad_(epoch == 1)
+        for x, y in run.loader(data(21)):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, model)
+
+
+def test_a_parameter_may_be_frozen_and_thawed_but_not_come_as_a_surprise(crew: Crew) -> None:
+    (one,) = crew.run(thawing, workers(8), False, strategy="alone")
+    alike(crew.run(thawing, workers(5, 3), False), one)
+    for error in crew.outcomes(thawing, workers(5, 3), True, strategy="allreduce"):
+        with pytest.raises(ConfigError, match=r"frozen at run.setup.*Unfreeze before run.setup"):
+            raise error

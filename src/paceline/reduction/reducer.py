@@ -38,6 +38,7 @@ class Reducer:
             taken.update(own)
             if own:
                 self._parts.append(_Part(model, own, Tally.length(workers)))
+        self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad]
         self._held: list[tuple[Bucket, Tensor]] = []
         self._sequence: list[list[_Part]] = []  # of reductions in this update
         self._last_sequence = [self._parts]
@@ -89,6 +90,11 @@ class Reducer:
             raise ConfigError(
                 "run.backward reached no parameter of a model that was given to run.setup",
                 remedy="Hand all models over in run.setup(...).",
+            )
+        if any(parameter.grad is not None for parameter in self._frozen):
+            raise ConfigError(
+                "a parameter that was frozen at run.setup has a gradient, which the other workers do not add to",
+                remedy="Unfreeze before run.setup, and freeze afterwards.",
             )
         self._sequence.append(touched)
         total = mine

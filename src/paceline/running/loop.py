@@ -78,7 +78,7 @@ class Loop:
 
     def finished(self, epoch: int) -> bool:
         """The loop has left that epoch."""
-        return epoch <= self._finished and not self._executor.stopping
+        return 0 <= epoch <= self._finished and not self._executor.stopping
 
     def undo_update(self) -> bool:
         """Make the state what it was before the running update; False if a step of it has begun."""

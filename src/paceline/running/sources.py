@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import httpx
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -60,6 +59,8 @@ def join(url: str, host: str, token: str, me: Newcomer, timeout: float) -> tuple
         ConfigError: the server refuses.
         LinkError: the server is not there.
     """
+    import httpx  # only where there is a server: it takes a while
+
     try:
         answer = httpx.post(
             f"{url}/join",
