@@ -416,3 +416,34 @@ def test_a_parameter_may_be_frozen_and_thawed_but_not_come_as_a_surprise(crew: C
     for error in crew.outcomes(thawing, workers(5, 3), True, strategy="allreduce"):
         with pytest.raises(ConfigError, match=r"frozen at run.setup.*Unfreeze before run.setup"):
             raise error
+
+
+def two_networks(skips: int, apart: bool) -> dict[str, Any]:
+    torch.manual_seed(7)
+    first, second = (nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double() for _ in range(2))
+    run = paceline.init(global_batch=8)
+    first, second, one, two = run.setup(
+        first, second, torch.optim.Adam(first.parameters(), lr=0.01), torch.optim.Adam(second.parameters(), lr=0.01)
+    )
+    for _ in run.epochs(1):
+        for number, (x, y) in enumerate(run.loader(data(32))):
+            loss = nn.functional.mse_loss(first(x), y)
+            if apart and run.rank == 1:
+                loss = loss + second(x).mean()
+            run.backward(loss)
+            one.step()
+            one.zero_grad()
+            if number == skips and run.rank == 1:
+                continue
+            run.backward(nn.functional.mse_loss(second(x) * first(x).detach(), y))
+            two.step()
+            two.zero_grad()
+    return jobs.result(run, first, second)
+
+
+@pytest.mark.parametrize(("skips", "apart"), [(2, False), (9, True)])
+def test_a_backward_that_one_worker_leaves_out_or_takes_further_keeps_nobody_waiting(
+    crew: Crew, skips: int, apart: bool
+) -> None:
+    """The second network's backward is left out once, or reached by one worker's first loss only."""
+    alike(crew.run(two_networks, workers(5, 3), skips, apart))

@@ -47,7 +47,7 @@ class Bucket:
         self.gradients.zero_()
         return before
 
-    def launch(self) -> None:
+    def launch(self, group: dist.ProcessGroup | None) -> None:
         """Gather the gradients into the flat tensor, let parameters see it there, and begin to sum it."""
         strays, places = [], []
         for parameter, view in zip(self.parameters, self.views, strict=True):
@@ -60,7 +60,7 @@ class Bucket:
         if strays:
             torch._foreach_copy_(places, strays)
         whole = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
-        self.work = dist.all_reduce(whole, async_op=True)
+        self.work = dist.all_reduce(whole, group=group, async_op=True)
 
     def wait(self) -> None:
         """Until the sum is here."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from torch import Tensor, nn
 
@@ -31,9 +32,9 @@ class Gradients:
         self.ahead = 0  # samples this worker has ready for the next update, where only it can know
         self.stop = False  # this worker wants the run to end
 
-    def attach(self, models: Sequence[nn.Module]) -> None:
-        """The models whose gradients make up an update."""
-        self._reducer = Reducer(models, self._workers) if self._workers > 1 else Local(models)
+    def attach(self, models: Sequence[nn.Module], limit: timedelta) -> None:
+        """The models whose gradients make up an update, and how long to wait for a worker."""
+        self._reducer = Reducer(models, self._workers, limit) if self._workers > 1 else Local(models)
 
     def begin(self, samples: int, total: int) -> None:
         """The loop is handed a micro-batch of ``samples`` samples of an update of ``total``."""
@@ -59,8 +60,8 @@ class Gradients:
         self._weights.settle(self._total)
 
     def end(self) -> Tally:
-        """The update is over for this worker's loop; where it came to no backward, its peers are not left waiting."""
-        if self._total is None:
+        """The update is over for this worker's loop; where it left out a backward, its peers are not left waiting."""
+        if self._total is None or not self._reducer.complete:
             self._total = self._reducer.skip(self._mine(present=False), self._weights.nominal)
         return self._total
 

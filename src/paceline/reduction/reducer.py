@@ -10,8 +10,10 @@ counted for, whether a parameter was used by anyone, BatchNorm's statistics, whe
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -23,33 +25,36 @@ from paceline.reduction.tally import Tally
 class Reducer:
     """Gradients of several models over ``workers`` workers.
 
+    A backward reduces the models that it reached on some worker; on the others they count as zeros. Each model has a
+    process group of its own, because the order in which two models' buckets fill may differ between workers.
+
     Args:
-        models: each is reduced when a backward reaches it, so all workers must reach the same ones; inside a model each
-            worker may use other parameters.
+        models: as they were given to ``run.setup``.
         workers: in the job.
+        limit: how long to wait for a worker.
+
+    Every worker must make one at the same time.
     """
 
-    def __init__(self, models: Sequence[nn.Module], workers: int) -> None:
-        self._workers = workers
+    def __init__(self, models: Sequence[nn.Module], workers: int, limit: timedelta) -> None:
         self._parts: list[_Part] = []
         taken: set[Tensor] = set()
         for model in models:
             own = [p for p in dict.fromkeys(model.parameters()) if p.requires_grad and p not in taken]
             taken.update(own)
             if own:
-                self._parts.append(_Part(model, own, Tally.length(workers)))
+                group = dist.new_group(timeout=limit) if self._parts else None
+                self._parts.append(_Part(model, own, Tally.length(workers), group))
         self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad]
         self._held: list[tuple[Bucket, Tensor]] = []
-        self._sequence: list[list[_Part]] = []  # of reductions in this update
-        self._last_sequence = [self._parts]
+        self._count, self._usual = 0, 1  # reductions in this update, and in the one before
 
     def begin_update(self) -> None:
         """A new update: no gradient is reduced yet."""
         for part in self._parts:
             part.forget()
-        if self._sequence:
-            self._last_sequence = self._sequence
-        self._sequence = []
+        self._usual = self._count or self._usual
+        self._count = 0
 
     def arm(self) -> None:
         """Backward of the last micro-batch begins.
@@ -70,33 +75,13 @@ class Reducer:
         Returns:
             The tally of all workers, not yet copied from the device.
         """
-        touched = [part for part in self._parts if part.disarm()]
-        return self._finish(touched, mine, nominal)
-
-    def skip(self, mine: Tally, nominal: float | None) -> Tally:
-        """This worker had no backward in this update: take part in the others' with nothing, in their order."""
-        for part in self._parts:
-            part.drop()
-        total = mine
-        for touched in self._last_sequence[len(self._sequence) :]:
-            self.arm()
-            for part in self._parts:
-                part.disarm()
-            total = self._finish(touched, mine, nominal)
-        return total
-
-    def _finish(self, touched: list[_Part], mine: Tally, nominal: float | None) -> Tally:
-        if not touched:
-            raise ConfigError(
-                "run.backward reached no parameter of a model that was given to run.setup",
-                remedy="Hand all models over in run.setup(...).",
-            )
+        touched = self._touched()
         if any(parameter.grad is not None for parameter in self._frozen):
             raise ConfigError(
                 "a parameter that was frozen at run.setup has a gradient, which the other workers do not add to",
                 remedy="Unfreeze before run.setup, and freeze afterwards.",
             )
-        self._sequence.append(touched)
+        self._count += 1
         total = mine
         for part in touched:
             total = part.finish(mine)
@@ -107,6 +92,30 @@ class Reducer:
         for bucket, before in self._held:
             bucket.gradients.add_(before)
         return total
+
+    @property
+    def complete(self) -> bool:
+        """This update had as many reductions as the one before it."""
+        return self._count >= self._usual
+
+    def skip(self, mine: Tally, nominal: float | None) -> Tally:
+        """This worker left out a backward of this update: take part in the others' with nothing, as often as usual."""
+        for part in self._parts:
+            part.drop()
+        total = mine
+        while not self.complete:
+            self.arm()
+            total = self.finish(mine, nominal)
+        return total
+
+    def _touched(self) -> list[_Part]:
+        """The models that backward has reached on some worker."""
+        reached = [part.disarm() for part in self._parts]
+        if len(self._parts) == 1:
+            return self._parts
+        flags = torch.tensor(reached, dtype=torch.int64)
+        dist.all_reduce(flags)
+        return [part for part, count in zip(self._parts, flags.tolist(), strict=True) if count]
 
 
 class Local:
@@ -138,6 +147,11 @@ class Local:
             gradient.add_(before)
         return mine
 
+    @property
+    def complete(self) -> bool:
+        """Nobody waits for this worker."""
+        return True
+
     def skip(self, mine: Tally, nominal: float | None) -> Tally:
         """Forget what earlier micro-batches of this update have added up."""
         for parameter in self._parameters:
@@ -148,7 +162,10 @@ class Local:
 class _Part:
     """One model's parameters in buckets, which leave in order on every worker."""
 
-    def __init__(self, model: nn.Module, parameters: Sequence[Tensor], head: int) -> None:
+    def __init__(
+        self, model: nn.Module, parameters: Sequence[Tensor], head: int, group: dist.ProcessGroup | None
+    ) -> None:
+        self._group = group
         self._parameters = parameters
         layers = [m for m in model.modules() if type(m).forward is _BatchNorm.forward and m.running_mean is not None]
         self._statistics = [s for m in layers for s in (m.running_mean, m.running_var) if isinstance(s, Tensor)]
@@ -212,7 +229,7 @@ class _Part:
 
     def _launch(self, end: int) -> None:
         while self._next < end and (not self._armed or not self.buckets[self._next].pending):
-            self.buckets[self._next].launch()
+            self.buckets[self._next].launch(self._group)
             self._next += 1
 
     def _merge(self, total: Tally) -> None:

@@ -53,6 +53,7 @@ class Checkpoints:
 
     def load(self, path: Path) -> None:
         """Take everything from a checkpoint; see ``Run.load``."""
+        self._loop.check_resume()
         state, saved = self._read(path)
         self._fits(state, path)
         given = self._things()

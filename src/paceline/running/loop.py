@@ -52,10 +52,13 @@ class Loop:
         """The models whose buffers a failed update must not leave its marks on."""
         self._kept = Kept(models)
 
-    def resume(self, state: State) -> None:
-        """Go on where a checkpoint was saved."""
+    def check_resume(self) -> None:
+        """Raises ConfigError if it is too late to go on from a checkpoint."""
         if self._executor.epoch >= 0:
             raise ConfigError("run.load was called after training began", remedy="Call it right after run.setup.")
+
+    def resume(self, state: State) -> None:
+        """Go on where a checkpoint was saved."""
         self._executor.resume(state.samples_seen)
         self.first = state.epoch + 1 if state.finished else state.epoch
         self._finished = self.first - 1

@@ -136,7 +136,7 @@ class Run:
         if self._worker.reduces:
             share_first_weights(given.models)
         self._worker.normalise(given.models, self._window)
-        self._gradients.attach(given.models)
+        self._gradients.attach(given.models, self._worker.limit)
         self._worker.attach(given.models, counters)
         self._loop.attach(given.models)
         self._checkpoints.attach(given, counters)

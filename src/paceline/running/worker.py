@@ -61,7 +61,7 @@ class Worker:
         self.progress = Progress(0, -1, 0, ())  # where the run begins
         self._started = self._initialises = False
         self.aligned = False  # all peers make the same number of forwards an update
-        self._limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
+        self.limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
         orphans.end_with_launcher(launch)
         if launch.folder is not None and isinstance(sys.stdout, io.TextIOWrapper):
             # Whole lines at once, also under PYTHONUNBUFFERED: workers share one pipe.
@@ -122,7 +122,7 @@ class Worker:
         layers = [layer for model in models for layer in model.modules() if type(layer) is nn.SyncBatchNorm]
         self.aligned = self.reduces and bool(layers)
         # A group of its own: gradients travel on the default one at the same time.
-        group = dist.new_group(timeout=self._limit) if self.aligned else None
+        group = dist.new_group(timeout=self.limit) if self.aligned else None
         for model in models:
             cross_batch_norm(model, group, window)
 
