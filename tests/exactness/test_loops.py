@@ -447,3 +447,69 @@ def test_a_backward_that_one_worker_leaves_out_or_takes_further_keeps_nobody_wai
 ) -> None:
     """The second network's backward is left out once, or reached by one worker's first loss only."""
     alike(crew.run(two_networks, workers(5, 3), skips, apart))
+
+
+def every_second(micro_batch: bool) -> dict[str, Any]:
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    for _ in run.epochs(1):
+        for number, (x, y) in enumerate(run.loader(data(32), shuffle=False)):
+            run.backward(nn.functional.mse_loss(model(x), y) / 2)
+            if number % 2:
+                optimizer.step()
+                optimizer.zero_grad()
+    return jobs.result(run, model)
+
+
+def test_a_loop_that_steps_every_second_time_adds_up(crew: Crew) -> None:
+    (one,) = crew.run(every_second, workers(8), False, strategy="alone")
+    alike(crew.run(every_second, workers(5, 3), False), one)
+
+
+def tokenless() -> dict[str, Any]:
+    torch.manual_seed(7)
+    model = nn.Linear(6, 1).double()
+    run = paceline.init(global_batch=4, reduction="token-mean")
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs(1):
+        for x, y in run.loader(data(4), shuffle=False):
+            mask = torch.ones_like(y) if run.world_size == 1 or run.rank == 0 else torch.zeros_like(y)
+            if run.world_size == 1:
+                mask[2:] = 0
+            run.backward(((model(x) - y).square() * mask).sum() / mask.sum(), weight=int(mask.sum()))
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, model)
+
+
+def test_a_worker_without_tokens_whose_loss_is_no_number_changes_nothing(crew: Crew) -> None:
+    (one,) = crew.run(tokenless, workers(4), strategy="alone")
+    alike(crew.run(tokenless, workers(2, 2)), one)
+
+
+def loose() -> None:
+    model, temperature = nn.Linear(1, 1), nn.Parameter(torch.zeros(1))
+    paceline.init(global_batch=2).setup(model, torch.optim.SGD([*model.parameters(), temperature], lr=0.1))
+
+
+def test_a_parameter_of_no_model_is_refused_where_workers_reduce(crew: Crew) -> None:
+    for error in crew.outcomes(loose, workers(1, 1), strategy="allreduce"):
+        with pytest.raises(ConfigError, match=r"in none of the models.*nn.ParameterList"):
+            raise error
+
+
+def sparse() -> None:
+    model = nn.Embedding(4, 2, sparse=True)
+    run = paceline.init(global_batch=2)
+    model = run.setup(model)
+    for _ in run.epochs(1):
+        for (x,) in run.loader(TensorDataset(torch.arange(4))):
+            run.backward(model(x).mean())
+
+
+def test_sparse_gradients_are_refused_in_a_sentence(crew: Crew) -> None:
+    for error in crew.outcomes(sparse, workers(1, 1), strategy="allreduce"):
+        with pytest.raises(ConfigError, match=r"a gradient is sparse.*sparse=False"):
+            raise error

@@ -241,3 +241,24 @@ def test_workers_with_folders_of_their_own_save_and_load(crew: Crew, tmp_path: P
         disk.load(tmp_path / "b" / "last")
     for result in crew.run(private, workers(3, 5), folders, True):
         close(result, one)
+
+
+def break_off(path: str) -> None:
+    model = jobs.network(torch.float64)
+    run = paceline.init(global_batch=G, seed=4)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9))
+    for _ in run.epochs(1):
+        for number, (_, x, y) in enumerate(run.loader(numbered(SIZE))):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+            if number == 1:
+                break
+    run.save(path)
+    jobs.done(run)
+
+
+def test_a_loop_that_was_broken_off_has_trained_its_last_update(crew: Crew, tmp_path: Path) -> None:
+    crew.run(break_off, workers(5, 3), str(tmp_path / "last"))
+    state, _ = disk.load(tmp_path / "last")
+    assert (state.samples_seen, state.left) == (16, [(16, SIZE)])

@@ -1,4 +1,4 @@
-"""Gradients of one model in flat buckets, each summed over the workers as soon as backward has filled it.
+"""Gradients of one model in flat buckets, each averaged over the workers as soon as backward has filled it.
 
 parameters   p5 p4 | p3 p2 p1 p0 | tail          (the last registered comes first: backward makes it first)
 buckets      #0    | #1          + tail          (the tail rides in the last bucket where their dtypes agree)
@@ -28,37 +28,25 @@ class Bucket:
         self.views = [_shaped(piece, parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
         self.pending = len(self.parameters)
         self.work: dist.Work | None = None
-        self.reduced = False  # in this update, by an earlier backward
 
     @property
     def gradients(self) -> Tensor:
         """The flat gradients, without the tail."""
         return self.flat[: sum(view.numel() for view in self.views)]
 
-    @property
-    def holds(self) -> bool:
-        """Some parameter's gradient is what an earlier backward of this update left here."""
-        pairs = zip(self.parameters, self.views, strict=True)
-        return self.reduced and any(p.grad is not None and p.grad.data_ptr() == v.data_ptr() for p, v in pairs)
-
-    def take(self) -> Tensor:
-        """A copy of the gradients, which become zero."""
-        before = self.gradients.clone()
-        self.gradients.zero_()
-        return before
-
-    def launch(self, group: dist.ProcessGroup | None) -> None:
-        """Gather the gradients into the flat tensor, let parameters see it there, and begin to sum it."""
+    def launch(self, group: dist.ProcessGroup | None, workers: int) -> None:
+        """Gather the gradients into the flat tensor, let parameters see it there, and begin to average it."""
         strays, places = [], []
         for parameter, view in zip(self.parameters, self.views, strict=True):
             if parameter.grad is None:
                 view.zero_()
-            elif parameter.grad.data_ptr() != view.data_ptr():
-                strays.append(_dense(parameter.grad))
+            elif _dense(parameter.grad).data_ptr() != view.data_ptr():
+                strays.append(parameter.grad)
                 places.append(view)
                 parameter.grad = view
         if strays:
             torch._foreach_copy_(places, strays)
+        self.gradients.div_(workers)
         whole = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
         self.work = dist.all_reduce(whole, group=group, async_op=True)
 
@@ -66,7 +54,7 @@ class Bucket:
         """Until the sum is here."""
         if self.work is not None:
             self.work.wait()
-        self.work, self.pending, self.reduced = None, len(self.parameters), True
+        self.work, self.pending = None, len(self.parameters)
 
 
 def assign(parameters: Sequence[Tensor], extra: int) -> tuple[list[Bucket], Tensor]:

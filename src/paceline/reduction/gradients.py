@@ -28,12 +28,14 @@ class Gradients:
         self._window, self._weights = window, Weights(reduction)
         self._rank, self._workers = rank, workers
         self._reducer: Reducer | Local = Local([])
+        self._parameters: list[nn.Parameter] = []
         self._total: Tally | None = None
         self.ahead = 0  # samples this worker has ready for the next update, where only it can know
         self.stop = False  # this worker wants the run to end
 
     def attach(self, models: Sequence[nn.Module], limit: timedelta) -> None:
         """The models whose gradients make up an update, and how long to wait for a worker."""
+        self._parameters = list(dict.fromkeys(p for model in models for p in model.parameters()))
         self._reducer = Reducer(models, self._workers, limit) if self._workers > 1 else Local(models)
 
     def begin(self, samples: int, total: int) -> None:
@@ -49,10 +51,23 @@ class Gradients:
         if not self._window.open:
             raise ConfigError("run.backward was called outside run.loader", remedy="Call it once a batch, in the loop.")
         self._window.differentiating()
-        weighed = loss * self._weights.factor(weight)
+        factor = self._weights.factor(weight)
+        if factor == 0:
+            self._without_effect(loss)
         if self._window.last:
             self._reducer.arm()
-        weighed.backward()  # type: ignore[no-untyped-call]
+        if factor != 0:
+            (loss * (factor * self._reducer.workers)).backward()  # type: ignore[no-untyped-call]
+
+    def _without_effect(self, loss: Tensor) -> None:
+        """Backward for those who wait for it (a BatchNorm over all workers). Its gradients are let go: they would not be
+        zero where the loss is not a number, as a mean over no tokens."""
+        before = [(parameter, parameter.grad) for parameter in self._parameters]
+        for parameter in self._parameters:
+            parameter.grad = None
+        (loss * 0.0).backward()  # type: ignore[no-untyped-call]
+        for parameter, gradient in before:
+            parameter.grad = gradient
 
     def reduce(self) -> None:
         """After the last micro-batch's backward: sum over the workers, and divide once by what all losses count for."""

@@ -1,8 +1,10 @@
 """Sums gradients over the workers of a job while backward runs: one all-reduce a bucket, whatever each worker holds.
 
-A loss arrives weighed by what it counts for (``W_i / nominal``), so that a plain sum over workers is the gradient of
-the whole update. What nobody knows before backward rides in the last bucket's tail: how much each worker's loss
-counted for, whether a parameter was used by anyone, BatchNorm's statistics, whether to stop.
+A loss arrives weighed by what it counts for (``workers * W_i / nominal``), so that the average over workers is the
+gradient of the whole update. An average, because what is reduced already (by an earlier backward, or left by an update
+that made no step) is the same everywhere and must stay what it is. What nobody knows before backward rides in the last
+bucket's tail: how much each worker's loss counted for, whether a parameter was used by anyone, BatchNorm's statistics,
+whether to stop.
 
     arm -> backward: bucket full -> all-reduce ... -> finish: the rest, the tail; wait; correct by nominal / sum of W_i
 """
@@ -18,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from paceline.errors import ConfigError
-from paceline.reduction.buckets import Bucket, assign
+from paceline.reduction.buckets import assign
 from paceline.reduction.tally import Tally
 
 
@@ -44,24 +46,22 @@ class Reducer:
             taken.update(own)
             if own:
                 group = dist.new_group(timeout=limit) if self._parts else None
-                self._parts.append(_Part(model, own, Tally.length(workers), group))
+                self._parts.append(_Part(model, own, workers, group))
         self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad]
-        self._held: list[tuple[Bucket, Tensor]] = []
+        self.workers = workers
+        self._corrected: dict[_Part, float | Tensor] = {}  # in this update
         self._count, self._usual = 0, 1  # reductions in this update, and in the one before
 
     def begin_update(self) -> None:
-        """A new update: no gradient is reduced yet."""
-        for part in self._parts:
-            part.forget()
+        """A new update: nothing is reduced yet."""
+        self._corrected = {}
         self._usual = self._count or self._usual
         self._count = 0
 
     def arm(self) -> None:
-        """Backward of the last micro-batch begins.
-
-        What an earlier backward of this update has reduced is put aside: it must not be summed again.
-        """
-        self._held = [(bucket, bucket.take()) for part in self._parts for bucket in part.buckets if bucket.holds]
+        """Backward of the last micro-batch begins. ``finish`` corrects all it finds, also what is corrected already."""
+        for part, correction in self._corrected.items():
+            part.multiply(1 / correction)
         for part in self._parts:
             part.arm()
 
@@ -87,10 +87,9 @@ class Reducer:
             total = part.finish(mine)
         correction = None if nominal is None else total.correction(nominal)
         if correction is not None:
-            for bucket in (bucket for part in touched for bucket in part.buckets):
-                bucket.gradients.mul_(correction)
-        for bucket, before in self._held:
-            bucket.gradients.add_(before)
+            self._corrected |= dict.fromkeys(touched, correction)
+        for part, factor in self._corrected.items():
+            part.multiply(factor)
         return total
 
     @property
@@ -100,8 +99,9 @@ class Reducer:
 
     def skip(self, mine: Tally, nominal: float | None) -> Tally:
         """This worker left out a backward of this update: take part in the others' with nothing, as often as usual."""
-        for part in self._parts:
-            part.drop()
+        if not self._count:
+            for part in self._parts:
+                part.drop()
         total = mine
         while not self.complete:
             self.arm()
@@ -123,6 +123,7 @@ class Local:
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._parameters = list({p: None for model in models for p in model.parameters()})
+        self.workers = 1
         self._held: list[tuple[Tensor, Tensor]] = []
         self._corrected = False
 
@@ -163,13 +164,13 @@ class _Part:
     """One model's parameters in buckets, which leave in order on every worker."""
 
     def __init__(
-        self, model: nn.Module, parameters: Sequence[Tensor], head: int, group: dist.ProcessGroup | None
+        self, model: nn.Module, parameters: Sequence[Tensor], workers: int, group: dist.ProcessGroup | None
     ) -> None:
-        self._group = group
+        self._workers, self._group = workers, group
         self._parameters = parameters
         layers = [m for m in model.modules() if type(m).forward is _BatchNorm.forward and m.running_mean is not None]
         self._statistics = [s for m in layers for s in (m.running_mean, m.running_var) if isinstance(s, Tensor)]
-        sizes = [head, len(parameters), *(s.numel() for s in self._statistics)]
+        sizes = [Tally.length(workers), len(parameters), *(s.numel() for s in self._statistics)]
         self.buckets, tail = assign(parameters, sum(sizes))
         self._head, self._used, *self._places = torch.split(tail, sizes)
         self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
@@ -186,15 +187,14 @@ class _Part:
         self._armed = False
         return self._touched
 
-    def forget(self) -> None:
-        for bucket in self.buckets:
-            bucket.reduced = False
-
     def drop(self) -> None:
-        """Forget what earlier micro-batches of this update have added up."""
+        """Forget what this worker's gradients hold; the others have all that counts."""
         for parameter in self._parameters:
-            if not self._bucket_of[parameter].reduced:
-                parameter.grad = None
+            parameter.grad = None
+
+    def multiply(self, factor: float | Tensor) -> None:
+        for bucket in self.buckets:
+            bucket.gradients.mul_(factor)
 
     def finish(self, mine: Tally) -> Tally:
         """Launch what is left, wait, and give parameters that nobody used their None back."""
@@ -229,7 +229,7 @@ class _Part:
 
     def _launch(self, end: int) -> None:
         while self._next < end and (not self._armed or not self.buckets[self._next].pending):
-            self.buckets[self._next].launch(self._group)
+            self.buckets[self._next].launch(self._group, self._workers)
             self._next += 1
 
     def _merge(self, total: Tally) -> None:

@@ -36,7 +36,10 @@ def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
     dist.all_reduce(told)
     counts, checksums = [int(count) for count in told[0]], told[1].tolist()
     if not any(counts):
-        raise ConfigError("no worker's stream has a sample", remedy="Check the path to the data.")
+        raise ConfigError(
+            "no worker's stream has a sample",
+            remedy="Check the path to the data; a generator is used up after one epoch, a list is not.",
+        )
     if not all(counts):
         lent = [stream.spare]
         dist.broadcast_object_list(lent, src=counts.index(max(counts)))

@@ -43,7 +43,7 @@ class Loop:
         self._size, self._finished = 0, -1
         self._left: Sequence[Range] | None = None  # of the epoch that a resumed run begins in
         self._measuring = False
-        self._total = 0  # samples of the running update
+        self._total = 0  # samples of the update that is not accounted for yet
         self._kept = Kept([])
         self.stop: Callable[[bool], None] = lambda together: None  # ends the process, once a signal asked for it
         self.stop_wanted: Callable[[], bool] = lambda: False
@@ -71,7 +71,7 @@ class Loop:
 
     def progress(self) -> Progress:
         """Where the run stands: after the running update if it has made its step, else before it."""
-        done = self._total if self._window.stepped_now and self._window.last else 0
+        done = self._total if self._window.stepped == self._window.update else 0
         left = list(self._executor.left)
         if done and left:
             left[0] = Range(left[0].start + done, left[0].stop)
@@ -183,6 +183,7 @@ class Loop:
         """The next update's part of this worker; None once the epoch is over."""
         self._window.end()
         compute = self._executor.next_compute()
+        self._total = 0
         if compute is None and self._place.plan.probe_seconds is not None:
             compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
         self.watch.in_epoch()

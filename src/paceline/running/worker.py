@@ -93,6 +93,14 @@ class Worker:
                 "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
                 remedy="Use an optimizer without a closure, or --strategy alone.",
             )
+        known = {parameter for model in given.models for parameter in model.parameters()}
+        groups = [group for optimizer in given.optimizers for group in optimizer.param_groups]
+        if (self.reduces or self.place.layout.server) and not known.issuperset(p for g in groups for p in g["params"]):
+            raise ConfigError(
+                "an optimizer holds a parameter that is in none of the models given to run.setup",
+                expected="all of them, as workers exchange models",
+                remedy="Hand its module over too, or wrap it in nn.ParameterList([...]).",
+            )
         self.given = given
         self._hello = handshake.hello(self.place, self._settings, given.models, given.optimizers, given.scalers)
         self._abilities = [Ability(*self._hello.ability)]
