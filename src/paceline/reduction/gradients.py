@@ -60,8 +60,8 @@ class Gradients:
             (loss * (factor * self._reducer.workers)).backward()  # type: ignore[no-untyped-call]
 
     def _without_effect(self, loss: Tensor) -> None:
-        """Backward for those who wait for it (a BatchNorm over all workers). Its gradients are let go: they are not zero
-        where the loss is no number, as a mean over no tokens."""
+        """Backward for peers that wait for it, in a BatchNorm over all workers. Its gradients are let go: they are not
+        zero where the loss is no number, as a mean over no tokens."""
         before = [(parameter, parameter.grad) for parameter in self._parameters]
         for parameter in self._parameters:
             parameter.grad = None
