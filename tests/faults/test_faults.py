@@ -9,15 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-import pytest
 
 import harness
 from commands import ENDLESS, Command
 
 
-@pytest.mark.parametrize("strategy", ["allreduce", "hybrid"])
-def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command], strategy: str) -> None:
-    code, errors = start(strategy, "raise").end()
+def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command]) -> None:
+    code, errors = start("hybrid", "raise").end()
     assert code == 5
     assert "rank 1 on" in errors
     assert "the recipe raised ValueError: no such label" in errors
@@ -79,9 +77,8 @@ def test_a_killed_worker_of_an_all_reduce(start: Callable[..., Command]) -> None
     assert "rank 1 of job 'all' was killed by SIGKILL" in errors
 
 
-@pytest.mark.parametrize("strategy", ["allreduce", "hybrid"])
-def test_a_killed_launcher_takes_everything_with_it(start: Callable[..., Command], strategy: str) -> None:
-    command = start(strategy)
+def test_a_killed_launcher_takes_everything_with_it(start: Callable[..., Command]) -> None:
+    command = start("hybrid")
     command.workers()
     children = psutil.Process(command.process.pid).children(recursive=True)
     command.process.kill()
