@@ -166,7 +166,10 @@ def _checkpoint(path: Path) -> Path:
     inside = RunFolder(path).checkpoint
     found = path if (path / "state.json").exists() else inside
     if not (found / "state.json").exists():
-        raise ConfigError(f"{path} holds no checkpoint", remedy="Name what run.save has written, or a stopped run.")
+        raise ConfigError(
+            f"{path} holds no checkpoint: no state.json",
+            remedy="Name a folder that run.save has written, or that of a stopped run.",
+        )
     return found
 
 
@@ -283,7 +286,7 @@ def inspect(checkpoint: Path) -> Contents:
     """
     from paceline.state import disk
 
-    return disk.contents(checkpoint)
+    return disk.contents(_checkpoint(checkpoint))
 
 
 def export(checkpoint: Path, out: Path, model: int | None) -> None:
@@ -294,4 +297,4 @@ def export(checkpoint: Path, out: Path, model: int | None) -> None:
     """
     from paceline.state import disk
 
-    disk.export(checkpoint, out, model)
+    disk.export(_checkpoint(checkpoint), out, model)

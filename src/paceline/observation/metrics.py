@@ -95,9 +95,15 @@ def epochs(trace: Trace) -> list[EpochSummary]:
     for mark in _marks(trace, "epoch"):
         sizes[mark.values["epoch"]] = max(mark.values["size"], sizes.get(mark.values["epoch"], 0))
     ranges: dict[int, list[tuple[int, int]]] = defaultdict(list)
-    for mark in _marks(trace, "done"):
-        ranges[mark.values["epoch"]].append((mark.values["start"], mark.values["stop"]))
+    for kind in ("done", "before"):  # by this run, and by the one that it goes on from
+        for mark in _marks(trace, kind):
+            ranges[mark.values["epoch"]].append((mark.values["start"], mark.values["stop"]))
     return [_coverage(epoch, sizes[epoch], ranges[epoch]) for epoch in sorted(sizes)]
+
+
+def samples_before(trace: Trace) -> int:
+    """Samples of the first epoch that were trained before the checkpoint that this run goes on from."""
+    return sum(mark.values["stop"] - mark.values["start"] for mark in _marks(trace, "before"))
 
 
 def staleness(trace: Trace) -> Staleness:

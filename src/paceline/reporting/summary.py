@@ -24,7 +24,8 @@ def reduces_together(strategy: str) -> bool:
 def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versions: dict[str, str]) -> Summary:
     """One run in figures.
 
-    ``samples`` counts each sample of each finished epoch once, so work that was lost or done twice lifts no rate.
+    ``samples`` counts what was trained here of each finished epoch, each sample once, so work that was lost or done
+    twice lifts no rate.
 
     Args:
         trace: what happened.
@@ -35,7 +36,7 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
     """
     seconds = metrics.training_seconds(trace)
     epochs = metrics.epochs(trace)
-    samples = sum(epoch.samples - epoch.duplicates for epoch in epochs)
+    samples = sum(epoch.samples - epoch.duplicates for epoch in epochs) - metrics.samples_before(trace)
     rate = samples / seconds if seconds > 0 else 0.0
     limit, predicted = plan.limit_samples_per_second, plan.predicted_samples_per_second
     accuracy = metrics.curve(trace, "accuracy")

@@ -176,7 +176,7 @@ class Loop:
         if self._place.is_main:
             starts, stops = [0, *(part.stop for part in self._left)], [*(part.start for part in self._left), self._size]
             for start, stop in zip(starts, stops, strict=True):
-                self._worker.recorder.mark("done", epoch=self.epoch, start=start, stop=stop)
+                self._worker.recorder.mark("before", epoch=self.epoch, start=start, stop=stop)
         self._left = None
 
     def _next_compute(self, stream: Stream | None = None) -> Compute | None:
@@ -187,7 +187,7 @@ class Loop:
         if compute is None and self._place.plan.probe_seconds is not None:
             compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
         self.watch.in_epoch()
-        self.watch.show(self._executor.samples_seen, self._size * self.epochs)
+        self.watch.show(self._executor.samples_seen, self._size * self.epochs, self._worker.progress.samples)
         return compute
 
     def _again(self, stream: Stream | None) -> Compute | None:

@@ -83,9 +83,9 @@ class Stopwatch:
             peak_bytes=torch.cuda.max_memory_allocated(self._device),
         )
 
-    def show(self, samples: int, total: int) -> None:
+    def show(self, samples: int, total: int, before: int) -> None:
         """Keep the progress file fresh."""
-        self._progress.show(samples, total, self._seconds())
+        self._progress.show(samples, total, self._seconds(), before)
 
     def epoch_done(self, epoch: int, size: int) -> None:
         """Stop the training clock until the next epoch."""

@@ -29,3 +29,15 @@ def test_before_anything_is_known_there_is_no_line(tmp_path: Path) -> None:
     assert progress.line(tmp_path / "progress.json") is None
     Progress(tmp_path / "p.json").show(0, 10, 0.0)
     assert progress.line(tmp_path / "p.json") is None
+
+
+def test_a_stream_has_no_total(tmp_path: Path) -> None:
+    Progress(tmp_path / "p.json").show(2_000, 0, seconds=4.0)
+    assert progress.line(tmp_path / "p.json") == "2,000 samples  500 samples/s"
+
+
+def test_the_rate_of_a_resumed_run_is_its_own(tmp_path: Path) -> None:
+    Progress(tmp_path / "p.json").show(7_000, 10_000, seconds=4.0, before=5_000)
+    assert progress.line(tmp_path / "p.json") == "7,000/10,000 samples (70 %)  500 samples/s  6 s left"
+    Progress(tmp_path / "q.json").show(5_000, 10_000, seconds=0.0, before=5_000)
+    assert progress.line(tmp_path / "q.json") == "5,000 samples  0 samples/s"

@@ -35,7 +35,10 @@ def test_c100_threads_are_counted_among_the_workers_of_one_host(local: str, omp:
 def test_c100_under_torchrun_what_the_user_set_is_kept(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(
-        "import paceline, torch\npaceline.init(global_batch=4)\nprint('threads', torch.get_num_threads())\n"
+        "import paceline, torch\n"
+        "paceline.init(global_batch=4)\n"
+        "torch.distributed.barrier()  # or the first to end leaves the other alone while they still connect\n"
+        "print('threads', torch.get_num_threads())\n"
     )
     launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(script)]
     environment = {**os.environ, "OMP_NUM_THREADS": "3"}
