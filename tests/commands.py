@@ -89,7 +89,7 @@ class Command:
 
     def end(self) -> tuple[int, str]:
         """Exit code and standard error; afterwards nothing of the run lives and no summary stands."""
-        _, errors = self.process.communicate(timeout=60)
+        _, errors = self.process.communicate(timeout=100)
         assert self.leftovers() == []
         assert not (self.folder / "out" / "summary.json").exists()
         return self.process.returncode, errors

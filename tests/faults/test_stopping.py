@@ -59,6 +59,7 @@ def drawn(folder: Path) -> list[list[int]]:
 EVERY = [[epoch, number] for epoch in range(2) for number in range(160)]
 
 
+@pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("strategy", "number"),
     [("allreduce", signal.SIGINT), ("hybrid", signal.SIGTERM)],
@@ -79,7 +80,7 @@ def test_a_signal_to_the_launcher_saves_at_the_next_update_and_the_run_goes_on_t
         assert state.samples_seen in (8 * 8, 9 * 8)  # this update or the next
         assert state.left == [(state.samples_seen, 160)]
     again = start(strategy, "-1", recipe=COUNTING, flags=("--resume", "out"))
-    _, errors = again.process.communicate(timeout=60)
+    _, errors = again.process.communicate(timeout=100)
     assert again.process.returncode == 0, errors
     assert drawn(tmp_path) == EVERY
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
