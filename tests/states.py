@@ -18,6 +18,7 @@ def state(**values: Any) -> State:
     """Twelve samples into an epoch of 40, with one model and one optimizer unless told otherwise."""
     known: dict[str, Any] = {
         "samples_seen": 12,
+        "updates": 3,
         "epoch": 0,
         "epoch_size": 40,
         "left": [(12, 30), (32, 40)],

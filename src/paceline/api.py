@@ -22,7 +22,7 @@ from paceline.observation.merge import merge
 from paceline.planning import search
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
-from paceline.schema.checkpoint import Contents
+from paceline.schema.checkpoint import MARK, Contents
 from paceline.schema.cluster import Cluster, Emulation, GroupSpec
 from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import Profile
@@ -164,10 +164,10 @@ def run(
 def _checkpoint(path: Path) -> Path:
     """The checkpoint that ``path`` is, or that the run in it has left."""
     inside = RunFolder(path).checkpoint
-    found = path if (path / "state.json").exists() else inside
-    if not (found / "state.json").exists():
+    found = path if (path / MARK).exists() else inside
+    if not (found / MARK).exists():
         raise ConfigError(
-            f"{path} holds no checkpoint: no state.json",
+            f"{path} holds no checkpoint: no {MARK}",
             remedy="Name a folder that run.save has written, or that of a stopped run.",
         )
     return found

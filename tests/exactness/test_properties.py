@@ -80,12 +80,12 @@ def test_batch_norm_over_all_workers(crew: Crew, shares: list[int], part: float,
 
 
 @many
-@given(splits(), part)
+@given(splits(), part, st.sampled_from(["plain", "own"]))
 def test_plain_batch_norm_is_the_same_everywhere_after_training(
-    crew: Crew, workers: list[WorkerPlan], part: float
+    crew: Crew, workers: list[WorkerPlan], part: float, layers: str
 ) -> None:
     """C026: statistics are merged by samples, so that whoever evaluates or saves says the same."""
     batch = sum(worker.share for worker in workers)
-    results = crew.run(jobs.images, workers, (max(2, ceil(part * batch)), batch), torch.float64, "plain")
+    results = crew.run(jobs.images, workers, (max(2, ceil(part * batch)), batch), torch.float64, layers)
     for result in results:
         assert torch.equal(result["outputs"], results[0]["outputs"])

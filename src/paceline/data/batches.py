@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Dataset, TensorDataset, default_collate
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset, default_collate
 
 from paceline.data.randomness import seed
 from paceline.errors import ConfigError
@@ -47,11 +47,13 @@ def fetch(
     """
     if type(dataset) is TensorDataset and collate is default_collate:  # nothing is random there
         return [tensor[list(indices)] for tensor in dataset.tensors]
-    together = getattr(dataset, "__getitems__", None)
-    if together is not None:
+    whole: Any = dataset
+    while isinstance(whole, Subset):  # which has the call, whether its dataset has it or not
+        whole = whole.dataset
+    if hasattr(whole, "__getitems__"):
         if key:
             seed(*key, indices[0])
-        return collate(together(list(indices)))
+        return collate(dataset.__getitems__(list(indices)))  # type: ignore[attr-defined]
     return collate([_sample(dataset, index, key) for index in indices])
 
 

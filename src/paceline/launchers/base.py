@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
+STOP_SECONDS = 25  # between asking a worker to end and ending it; Slurm and Kubernetes give a job 30 by default
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

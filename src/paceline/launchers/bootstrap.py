@@ -89,7 +89,8 @@ def child_environment(
     }
     if quotas is not None:
         added[QUOTAS] = str(quotas)
-    return {**os.environ, **added}
+    inherited = {name: value for name, value in os.environ.items() if name != RANK}  # the launcher's is nobody else's
+    return {**inherited, **added}
 
 
 def _threads(given: Mapping[str, str], local_workers: int) -> int | None:

@@ -33,7 +33,7 @@ def attempt_until_it_fits(
         WorkerError: another reason ended the run, or a device has no room for one sample.
     """
     while True:
-        before = _saved(folder)
+        before = folder.saved
         try:
             return attempt(made)
         except WorkerError:
@@ -42,13 +42,8 @@ def attempt_until_it_fits(
                 raise
         job, rank, samples = found
         made = made.with_micro_batch(job, rank, samples // 2)
-        if _saved(folder) != before:
+        if folder.saved != before:
             made = made.model_copy(update={"resume": str(folder.checkpoint.absolute())})
         who = f"rank {rank} of job '{made.jobs[job].name}' ({made.jobs[job].workers[rank].device})"
         where = f"on from {made.resume}" if made.resume else "from the start"
         show(f"{who} ran out of memory with {samples} samples at once; with {samples // 2} now, {where}.")
-
-
-def _saved(folder: RunFolder) -> str:
-    mark = folder.checkpoint / "state.json"
-    return mark.read_text() if mark.exists() else ""

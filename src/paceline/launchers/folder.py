@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from paceline.errors import ConfigError
+from paceline.schema.checkpoint import MARK
 
 _held: dict[Path, IO[str]] = {}  # locks of this process; the kernel lets go of them when it ends, however it ends
 
@@ -89,6 +90,12 @@ class RunFolder:
     def checkpoint(self) -> Path:
         """Where a run that is stopped saves itself. An earlier run's stays until then."""
         return self.path / "checkpoint"
+
+    @property
+    def saved(self) -> str:
+        """The mark of the checkpoint there, which each save makes another; empty without one."""
+        mark = self.checkpoint / MARK
+        return mark.read_text() if mark.exists() else ""
 
     @property
     def summary(self) -> Path:

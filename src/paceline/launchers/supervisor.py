@@ -23,13 +23,12 @@ from paceline import tables
 from paceline.emulation.cgroups import Quotas
 from paceline.errors import LaunchError, LinkError, StoppedError
 from paceline.launchers import TABLE, bootstrap, failures
-from paceline.launchers.base import Job, Launcher
+from paceline.launchers.base import STOP_SECONDS, Job, Launcher
 from paceline.launchers.folder import RunFolder
 from paceline.launchers.processes import Child, end_members
 from paceline.schema.plan import Plan
 from paceline.schema.summary import Event
 
-STOP_SECONDS = 25.0  # Slurm and Kubernetes give 30 by default
 SERVER_SECONDS = 60.0
 TICK_SECONDS = 0.1
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
@@ -65,6 +64,7 @@ class Supervisor:
         self._signals: list[int] = []
         self._events: list[Event] = []
         self._started = time.time()
+        self._saved_before = folder.saved
 
     def run(self) -> list[Event]:
         """Run to the end. Returns what happened on the way.
@@ -180,7 +180,7 @@ class Supervisor:
         self._show(f"{name}: stopping; once more to stop at once")
         end_members(self._id, STOP_SECONDS, hurry=lambda: len(self._signals) > 1)
         remedy = f"Its logs are in {self.folder.logs}."
-        if (self.folder.checkpoint / "state.json").exists():
+        if self.folder.saved != self._saved_before:
             remedy = f"Go on with --resume {self.folder.path}."
         raise StoppedError(f"the run was stopped by {name}", remedy=remedy)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from paceline.launchers.base import Job, Launcher
-
-SHUTDOWN_SECONDS = 5  # between torchrun's SIGTERM and its SIGKILL to a worker whose peer has failed
+from paceline.launchers.base import STOP_SECONDS, Job, Launcher
 
 
 class Torchrun(Launcher):
@@ -19,7 +17,7 @@ class Torchrun(Launcher):
             f"--nproc-per-node={job.processes}",
             "--max-restarts=0",
             "--monitor-interval=0.2",
-            f"--shutdown-timeout={SHUTDOWN_SECONDS}",
+            f"--shutdown-timeout={STOP_SECONDS}",
             "--",  # or torchrun takes a --log of the recipe for a --log-dir of its own
             str(job.recipe), *job.arguments,
         ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Gradients of one model in flat buckets, each averaged over the workers as soon as backward has filled it.
+"""Gradients of one model in flat buckets, each summed over the workers as soon as backward has filled it.
 
 parameters   p5 p4 | p3 p2 p1 p0 | tail          (the last registered comes first: backward makes it first)
 buckets      #0    | #1          + tail          (the tail rides in the last bucket where their dtypes agree)
@@ -6,7 +6,7 @@ buckets      #0    | #1          + tail          (the tail rides in the last buc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 import torch.distributed as dist
@@ -34,19 +34,31 @@ class Bucket:
         """The flat gradients, without the tail."""
         return self.flat[: sum(view.numel() for view in self.views)]
 
-    def launch(self, group: dist.ProcessGroup | None, workers: int) -> None:
-        """Gather the gradients into the flat tensor, let parameters see it there, and begin to average it."""
+    @property
+    def holds(self) -> bool:
+        """Some parameter's gradient lies here: an earlier reduction has left it."""
+        return any(p.grad is not None and _lies_in(p.grad, view) for p, view in self._pairs())
+
+    def multiply_own(self, factor: int) -> None:
+        """Multiply the gradients that do not lie here yet."""
+        own = [p.grad for p, view in self._pairs() if p.grad is not None and not _lies_in(p.grad, view)]
+        if own:
+            torch._foreach_mul_(own, factor)
+
+    def launch(self, group: dist.ProcessGroup | None, divisor: int) -> None:
+        """Gather the gradients into the flat tensor, let parameters see it there, and begin to sum it."""
         strays, places = [], []
-        for parameter, view in zip(self.parameters, self.views, strict=True):
+        for parameter, view in self._pairs():
             if parameter.grad is None:
                 view.zero_()
-            elif _dense(parameter.grad).data_ptr() != view.data_ptr():
+            elif not _lies_in(parameter.grad, view):
                 strays.append(parameter.grad)
                 places.append(view)
                 parameter.grad = view
         if strays:
             torch._foreach_copy_(places, strays)
-        self.gradients.div_(workers)
+        if divisor != 1:
+            self.gradients.div_(divisor)
         whole = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
         self.work = dist.all_reduce(whole, group=group, async_op=True)
 
@@ -55,6 +67,9 @@ class Bucket:
         if self.work is not None:
             self.work.wait()
         self.work, self.pending = None, len(self.parameters)
+
+    def _pairs(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return zip(self.parameters, self.views, strict=True)
 
 
 def assign(parameters: Sequence[Tensor], extra: int) -> tuple[list[Bucket], Tensor]:
@@ -86,9 +101,9 @@ def _shaped(piece: Tensor, parameter: Tensor) -> Tensor:
     return piece.view(parameter.shape)
 
 
-def _dense(gradient: Tensor) -> Tensor:
+def _lies_in(gradient: Tensor, view: Tensor) -> bool:
     if gradient.layout != torch.strided:
         raise ConfigError(
-            "a gradient is sparse", expected="dense ones", remedy="Build the embedding with sparse=False."
-        )
-    return gradient
+            "a gradient is sparse", expected="a dense one", remedy="Build the embedding with sparse=False."
+        )  # fmt: skip
+    return gradient.data_ptr() == view.data_ptr()

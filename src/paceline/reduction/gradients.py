@@ -54,10 +54,11 @@ class Gradients:
         factor = self._weights.factor(weight)
         if factor == 0:
             self._without_effect(loss)
+        scale = self._reducer.scale()
         if self._window.last:
             self._reducer.arm()
         if factor != 0:
-            (loss * (factor * self._reducer.workers)).backward()  # type: ignore[no-untyped-call]
+            (loss * (factor * scale)).backward()  # type: ignore[no-untyped-call]
 
     def _without_effect(self, loss: Tensor) -> None:
         """Backward for peers that wait for it, in a BatchNorm over all workers. Its gradients are let go: they are not

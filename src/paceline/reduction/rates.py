@@ -9,7 +9,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from paceline.schema.settings import Settings
 
-RATES = ("lr", "initial_lr", "max_lr", "min_lr")  # what optimizers and schedulers keep in a group
+RATES = ("lr", "initial_lr", "max_lr", "min_lr", "swa_lr")  # what optimizers and schedulers keep in a group
+MEMORY = ("base_lrs", "max_lrs", "_last_lr")  # what schedulers keep in themselves, one number a group
 
 
 def scale_rates(optimizers: Sequence[Optimizer], schedulers: Sequence[LRScheduler], told: Settings) -> str:
@@ -25,8 +26,10 @@ def scale_rates(optimizers: Sequence[Optimizer], schedulers: Sequence[LRSchedule
 
 
 def _scale_memory(scheduler: LRScheduler, factor: float) -> None:
-    for name in ("base_lrs", "_last_lr"):
+    for name in MEMORY:
         if hasattr(scheduler, name):
             setattr(scheduler, name, [rate * factor for rate in getattr(scheduler, name)])
+    if hasattr(scheduler, "eta_min"):
+        scheduler.eta_min *= factor
     for inner in getattr(scheduler, "_schedulers", ()):  # of SequentialLR and ChainedScheduler
         _scale_memory(inner, factor)

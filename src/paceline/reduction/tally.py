@@ -17,7 +17,7 @@ class Tally:
     samples: of this update.
     weight: what its losses counted for, in samples or tokens.
     ahead: samples it has ready for the next update (streams of unknown length).
-    present: 1 where its loop came to a backward.
+    present: how many backward calls its loop came to.
     stop: 1 where a signal asked the run to end.
 
     ``values`` has shape (rows, workers) and may lie on an accelerator, where ``row`` waits for it.
@@ -37,14 +37,24 @@ class Tally:
         values[:, rank] = torch.tensor([float(numbers.get(row, 0.0)) for row in ROWS])
         return cls(values)
 
+    def of_row(self, name: str) -> Tensor:
+        """A row, where it lies."""
+        return self.values[ROWS.index(name)]
+
+    def with_present(self, before: Tensor | None) -> Tally:
+        """With ``present`` on top of what it was ``before``."""
+        if before is not None:
+            self.of_row("present").add_(before)
+        return self
+
     def row(self, name: str) -> list[float]:
         """One number for each worker."""
-        numbers: list[float] = self.values[ROWS.index(name)].tolist()
+        numbers: list[float] = self.of_row(name).tolist()
         return numbers
 
     def sum(self, name: str) -> float | Tensor:
         """A row's sum: a number on the CPU; on an accelerator a tensor, so that nobody waits for it."""
-        total = self.values[ROWS.index(name)].sum()
+        total = self.of_row(name).sum()
         return float(total) if total.device.type == "cpu" else total
 
     def correction(self, nominal: float) -> float | Tensor | None:

@@ -60,8 +60,8 @@ class Window:
 
     @property
     def stepped_now(self) -> bool:
-        """A step of the running update was made, or begun."""
-        return self.open and self.stepped == self.update
+        """A step of the latest update was made, or begun."""
+        return self.stepped == self.update
 
     def end(self) -> None:
         """The loop is between updates."""
@@ -97,7 +97,7 @@ def keep_gradients(thing: Optimizer | nn.Module, window: Window) -> None:
 
     @wraps(zero_grad)
     def gated(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not window.accumulating or window.stepped == window.update:
+        if not window.accumulating or window.stepped_now:
             zero_grad(*args, **kwargs)
 
     setattr(thing, "zero_grad", MethodType(gated, thing))  # noqa: B010
@@ -139,9 +139,9 @@ class UpdateCounter:
         setattr(scheduler, "step", self._users_step)  # noqa: B010  mypy forbids the plain assignment
         self._window = window
 
-    def resume(self, samples_seen: int) -> None:
-        """The scheduler was loaded and stands where it did after ``samples_seen`` samples."""
-        self._updates = -(-samples_seen // self._global_batch)
+    def resume(self, updates: int) -> None:
+        """The scheduler was loaded and stands where it did after that many updates."""
+        self._updates = updates
 
     def advance(self, samples_seen: int) -> None:
         """Step until the scheduler stands where one device would after ``samples_seen`` samples."""

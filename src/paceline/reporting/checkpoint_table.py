@@ -40,8 +40,8 @@ def state(saved: State) -> Table:
 
 
 def _epoch(saved: State) -> str:
-    if saved.epoch_size is None:
-        return f"{saved.epoch}"
     if saved.finished:
         return f"{saved.epoch}, over"
+    if not saved.epoch_size:
+        return f"{saved.epoch}, from its beginning"
     return f"{saved.epoch}, {saved.samples_left:,} of {saved.epoch_size:,} samples left"

@@ -20,7 +20,7 @@ def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
     A worker without any borrows one sample of another's to go through the motions with.
 
     Raises:
-        ConfigError: the strategy deals samples out by a server; nobody has any.
+        ConfigError: the strategy deals samples out by a server; of workers that reduce together, nobody has any.
     """
     place = worker.place
     if place.layout.server:
@@ -55,18 +55,20 @@ def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
 
 
 def catch_up(worker: Worker, present: Sequence[float]) -> None:
-    """Some loops have left this update out, so their optimizers made no step: they take the state of one that did.
+    """Some loops have left out a backward of this update, and with it a step: they take the state of one that did not.
 
     Args:
         worker: this one; all of them must call it.
-        present: for each worker, whether its loop came to a backward.
+        present: for each worker, how many backward calls its loop came to.
     """
-    given, source = worker.given, present.index(1.0)
+    given, most, mine = worker.given, max(present), worker.place.member.position
+    source = present.index(most)
     told: list[Any] = [None]
-    if worker.place.member.position == source:
-        told = [snapshot.take(given.models, given.optimizers, [], given.scalers)]
+    if mine == source:
+        state = snapshot.take(given.models, given.optimizers, [], given.scalers)
+        told = [snapshot.Snapshot({name: tensor.cpu() for name, tensor in state.tensors.items()}, state.rest)]
     dist.broadcast_object_list(told, src=source)
-    if not present[worker.place.member.position]:
+    if present[mine] < most:
         snapshot.restore(told[0], given.models, given.optimizers, [], given.scalers)
         for model in given.models:
             model.zero_grad(set_to_none=True)

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError
 from paceline.launchers.failures import out_of_memory
 from paceline.reduction.window import UpdateCounter
 from paceline.running.handshake import plan_hash
@@ -59,7 +59,7 @@ class Checkpoints:
         given = self._things()
         snapshot.restore(saved, given.models, given.optimizers, given.schedulers, given.scalers)
         for counter in self._counters:
-            counter.resume(state.samples_seen)
+            counter.resume(state.updates)
         self._loop.resume(state)
         if self._worker.place.is_main and state.plan_hash != plan_hash(self._worker.place):
             self._warn_of_dropout(given.models)
@@ -78,6 +78,8 @@ class Checkpoints:
         if self._worker.place.is_main and self.place is not None:
             self._write(self.place)
             print(f"stopped after {self._loop.progress().samples:,} samples; saved to {self.place}", flush=True)
+        if self._worker.reduces and together:
+            dist.barrier()  # who leaves first gets torchrun to end the others, in the middle of a save
         self._worker.stopped = True
         raise SystemExit(self._request.exit_code)
 
@@ -92,26 +94,28 @@ class Checkpoints:
         if wanted and self.place is not None and self._given is not None and self._loop.undo_update():
             try:
                 self._write(self.place)
-            except (PacelineError, RuntimeError) as failure:  # the first error is what people must see
+            except Exception as failure:  # the first error is what people must see
                 print(f"warning: no checkpoint was saved: {failure}", flush=True)
         return stopping
 
     def _write(self, path: Path) -> None:
         given, worker = self._things(), self._worker
         progress = self._loop.progress()
+        for counter in self._counters:
+            counter.advance(progress.samples)
         with worker.newest_weights(progress) as known:
-            for counter in self._counters:
-                counter.advance(known.samples)
-            state = self._state(given, known)
+            state = self._state(given, known, -(-progress.samples // self._settings.global_batch))
             disk.save(path, snapshot.take(given.models, given.optimizers, given.schedulers, given.scalers), state)
 
-    def _state(self, given: Things, progress: Progress) -> State:
+    def _state(self, given: Things, progress: Progress, updates: int) -> State:
+        epoch = max(progress.epoch, self._loop.first)
         return State(
             samples_seen=progress.samples,
-            epoch=max(progress.epoch, 0),
+            updates=updates,
+            epoch=epoch,
             epoch_size=progress.size,
             left=[(part.start, part.stop) for part in progress.left],
-            finished=self._loop.finished(progress.epoch),
+            finished=self._loop.finished(epoch),
             settings=self._settings,
             strategy=self._worker.place.plan.strategy,
             plan_hash=plan_hash(self._worker.place),

@@ -72,7 +72,7 @@ class Executor:
         return self.epoch >= 0 and not self._over
 
     def attach(self, state: FlatState, counters: Sequence[UpdateCounter]) -> None:
-        """The models that exchanges carry, and the schedulers that count updates. Takes the server's first weights."""
+        """The models that exchanges carry, and the schedulers that count updates."""
         self._state, self.counters = state, list(counters)
         if isinstance(self._source, ServerSource):
             self._pulled, self._scratch = torch.zeros(state.size), torch.zeros(state.size)
@@ -99,9 +99,21 @@ class Executor:
 
     def begin_stream(self, epoch: int) -> Offers:
         """The loop starts an epoch of streams; it must offer what each worker has before each update."""
+        self._wind_up()
         self.epoch, self._size, self._over = epoch, 0, False
         self._source = offers = Offers(self._source.samples)
         return offers
+
+    def _wind_up(self) -> None:
+        """An epoch of streams may have been broken off; account for its last update."""
+        if self._resting:
+            self._resting = False
+            self._next = self._program.send(None)
+        while not isinstance(self._next, Lease):
+            self._next = self._program.send(self._runs[type(self._next)](self._next))
+        if not isinstance(self._source, ServerSource):
+            self._source.settle()
+            self._unpulled = 0
 
     def next_compute(self) -> Compute | None:
         """Run the program up to its next ``Compute``; None once the epoch is over."""

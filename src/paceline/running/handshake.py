@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 from importlib.metadata import version
 
-from torch import nn
+from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.distributed.distributed_c10d import Store
 from torch.optim import Optimizer
@@ -39,17 +39,20 @@ def hello(
         versions={"paceline": __version__, "torch": version("torch")},
         settings=settings,
         plan=plan_hash(place),
-        parameters=[(name, list(t.shape), str(t.dtype).removeprefix("torch.")) for name, t in tensors],
+        parameters=[(name, list(t.shape), _kind(t)) for name, t in tensors],
         optimizers=[type(optimizer).__name__ for optimizer in optimizers],
         scalers=[scaler.state_dict() for scaler in scalers],
         ability=astuple(ability(place.worker.device)) if settings.precision != "float32" else ("", True, True),
     )
 
 
+def _kind(tensor: Tensor) -> str:
+    frozen = isinstance(tensor, nn.Parameter) and not tensor.requires_grad
+    return f"{'frozen ' if frozen else ''}{tensor.dtype}".replace("torch.", "")
+
+
 def plan_hash(place: Place) -> str:
-    """Twelve digits of a hash of who takes how much; empty outside ``paceline run``."""
-    if not place.folder:
-        return ""
+    """Twelve digits of a hash of who takes how much."""
     workers = [[(worker.share, worker.micro_batch) for worker in job.workers] for job in place.plan.jobs]
     return hashlib.sha256(f"{place.plan.strategy} {workers}".encode()).hexdigest()[:12]
 

@@ -29,6 +29,7 @@ from paceline.schema.settings import Settings
 from paceline.server.messages import Progress
 
 Fetch = Callable[[Range], Any]
+IDLE_SAMPLES = 2  # of a worker that has none: a plain BatchNorm refuses a single one
 
 
 class Loop:
@@ -71,7 +72,7 @@ class Loop:
 
     def progress(self) -> Progress:
         """Where the run stands: after the running update if it has made its step, else before it."""
-        done = self._total if self._window.stepped == self._window.update else 0
+        done = self._total if self._window.stepped_now else 0
         left = list(self._executor.left)
         if done and left:
             left[0] = Range(left[0].start + done, left[0].stop)
@@ -85,7 +86,7 @@ class Loop:
 
     def undo_update(self) -> bool:
         """Make the state what it was before the running update; False if a step of it has begun."""
-        if self._window.stepped_now:
+        if self._window.open and self._window.stepped_now:
             return False
         if self._window.open:
             self._kept.put_back()
@@ -132,7 +133,7 @@ class Loop:
         self._gradients.ahead = len(stream.ahead)
 
         def batch(piece: Range) -> Any:
-            own = items[piece.start - start : piece.stop - start] or stream.spare
+            own = items[piece.start - start : piece.stop - start] or stream.spare * IDLE_SAMPLES
             return stream.make(own, (self._seed, self.epoch))
 
         return batch
@@ -142,7 +143,8 @@ class Loop:
         weights = [worker.solo_samples_per_second or max(worker.share, 1) for worker in self._place.plan.workers]
         part = evaluation_part(length(dataset), weights, self._place.rank)
         self._worker.start()
-        for piece in part.chunks(self._place.worker.micro_batch or self._global_batch):
+        own = self._place.worker
+        for piece in part.chunks(own.micro_batch or own.share or self._global_batch):
             self._stop_if_wanted()
             yield to_device(fetch(dataset, range(piece.start, piece.stop), collate), self._place.device)
 
@@ -200,13 +202,14 @@ class Loop:
 
     def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
         """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
-        self._total, self._gradients.stop = compute.total, self.stop_wanted()
+        self._gradients.stop = self.stop_wanted()
         for number, piece in enumerate(pieces):
             batch, samples = make(piece), len(piece)
             seed(self._seed, self.epoch, piece.start, samples)
             if number == 0:
                 self._kept.keep()
             self._window.begin(samples, first=number == 0, last=number == len(pieces) - 1)
+            self._total = compute.total  # not before: until here the update before it is the one that has stepped
             self._gradients.begin(samples, compute.total)
             self.watch.computing(samples)
             yield to_device(batch, self._place.device)
@@ -218,7 +221,7 @@ class Loop:
     def _close(self, total: Tally) -> None:
         """What the workers have told one another in this update."""
         present = total.row("present")
-        if 0 < sum(present) < len(present):
+        if min(present) < max(present):
             catch_up(self._worker, present)
         if any(total.row("stop")):
             self._executor.stopping = True
@@ -247,11 +250,11 @@ class Loop:
 
     def _not_empty(self, piece: Range) -> slice:
         """Positions to fetch. A worker without samples gets some that weigh nothing, so that its loop body runs and
-        meets its peers in every collective; two, for a plain BatchNorm refuses a single one."""
+        meets its peers in every collective."""
         if piece:
             return slice(piece.start, piece.stop)
-        stop = min(piece.start + 2, self._size)
-        return slice(max(stop - 2, 0), stop)
+        stop = min(piece.start + IDLE_SAMPLES, self._size)
+        return slice(max(stop - IDLE_SAMPLES, 0), stop)
 
     def _look_at_probe(self) -> None:
         seconds, since = self._place.plan.probe_seconds, self._executor.measured_since

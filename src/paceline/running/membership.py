@@ -82,10 +82,12 @@ def _default_plan(launch: Launch, global_batch: int) -> Plan:
         )  # fmt: skip
     shares = [len(part) for part in Range(0, global_batch).cut([1] * launch.world_size)]
     cuda = torch.cuda.is_available()
+    local = [rank % launch.local_world_size for rank in range(launch.world_size)]
+    local[launch.rank] = launch.local_rank
     workers = [
         WorkerPlan(
             group="here",
-            device=f"cuda:{launch.local_rank if rank == launch.rank else 0}" if cuda else "cpu",
+            device=f"cuda:{local[rank]}" if cuda else "cpu",
             threads=threads(cores(), launch.local_world_size, launch.threads),
             share=share,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class Run:
         self._dtype = torch.float32
         self._request = StopRequest(lambda: self.samples_seen > 0)
         self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
-        worker.samples_at_once = lambda: self._window.samples
+        worker.samples_at_once = lambda: self._window.samples if self._window.open else 0
         if worker.place.plan.probe_seconds is None:
             worker.rescue = self._checkpoints.rescue
             self._loop.stop, self._loop.stop_wanted = self._checkpoints.stop, lambda: self._request.number > 0
@@ -109,9 +110,9 @@ class Run:
         """Make models, optimizers, schedulers and gradient scalers ready; returns them in the order given.
 
         They stay the objects they are; one alone is returned as such, not in a tuple. Models move to the worker's
-        device, and all workers begin with the first one's weights and scale.
-        An optimizer's ``step`` and ``zero_grad`` act on the last micro-batch of an
-        update only. A scheduler given here counts global updates (samples seen over the global batch) by itself.
+        device, and all workers begin with the first one's weights and scale. An optimizer's ``step`` and ``zero_grad``
+        act on the last micro-batch of an update only. A scheduler given here counts global updates (samples seen over
+        the global batch) by itself.
 
         Raises:
             ConfigError: called twice, without a model, or with something else; the workers differ in their versions,
@@ -212,11 +213,9 @@ class Run:
             ConfigError: outside ``run.loader``; a weight is missing or not wanted.
         """
         self._gradients.backward(loss, weight)
-        if self._window.last and self._worker.reduces:
-            with self._loop.watch.exchanging():
+        if self._window.last:
+            with self._loop.watch.exchanging() if self._worker.reduces else nullcontext():
                 self._gradients.reduce()
-        elif self._window.last:
-            self._gradients.reduce()
 
     def clip_grad_norm_(self, model: nn.Module, max_norm: float) -> Tensor:
         """Clip the norm of the reduced gradient, before ``optimizer.step()``. Returns the norm before clipping, or nan

@@ -9,6 +9,8 @@ import torch
 from torch import nn
 
 from paceline.emulation.pacing import Pacer
+from paceline.hardware.facts import find
+from paceline.hardware.host import cards
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
@@ -77,7 +79,7 @@ class Stopwatch:
         free, _ = torch.cuda.mem_get_info(self._device)
         self._recorder.mark(
             "memory",
-            uuid=f"GPU-{torch.cuda.get_device_properties(self._device).uuid}",
+            uuid=card.uuid if (card := find(cards(), str(self._device))) else None,
             memory_bytes=free + torch.cuda.memory_reserved(self._device),
             fixed_bytes=self._fixed,
             peak_bytes=torch.cuda.max_memory_allocated(self._device),

@@ -11,9 +11,9 @@ from paceline.schema.settings import Settings
 class Hello(Record):
     """One worker as it comes to ``run.setup``.
 
-    ``parameters`` holds ``[name, shape, dtype]`` of every parameter and buffer of every model, in order. ``ability``:
-    the device's name, and whether it computes bfloat16 and float16 at speed. ``scalers`` are the states of loss
-    scalers; the first worker's hold for all.
+    ``parameters`` holds ``[name, shape, dtype or frozen dtype]`` of each parameter and buffer of each model, in order.
+    ``ability``: the device's name, and whether it computes bfloat16 and float16 at speed. ``scalers`` are the states of
+    loss scalers; the first worker's hold for all.
     """
 
     rank: int

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from paceline.errors import ConfigError, nearest
+from paceline.errors import ConfigError
+from paceline.schema.settings import Precision
 
-AUTO = "auto"
-PRECISIONS = (AUTO, "float32", "bfloat16", "float16")
+AUTO: Precision = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,20 @@ class Agreement:
     reason: str
 
 
-def agree(requested: str, abilities: Sequence[Ability], scaler: bool) -> Agreement:
+def agree(requested: Precision, abilities: Sequence[Ability], scaler: bool) -> Agreement:
     """The format of the whole run, the same on every worker that asks with the same arguments.
 
     ``auto`` takes bfloat16 where every device has it, else float16 where every device has it and there is a scaler,
     else float32.
 
     Args:
-        requested: one of ``PRECISIONS``.
+        requested: as ``paceline.init`` was told.
         abilities: of all devices of the run.
         scaler: a GradScaler is at hand, without which small float16 gradients become 0.
 
     Raises:
-        ConfigError: no such format, or a device lacks the one that was asked for.
+        ConfigError: a device lacks the one that was asked for.
     """
-    if requested not in PRECISIONS:
-        raise ConfigError(f"precision is '{requested}'", remedy=nearest(requested, PRECISIONS))
     if requested == AUTO:
         return _best(abilities, scaler)
     lacking = _lacking(abilities, requested)

@@ -22,7 +22,8 @@ class Span:
 class Mark:
     """Something that happened at one moment.
 
-    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``, ``memory``.
+    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``, ``memory``, ``rates``,
+    ``before``.
     """
 
     kind: str

@@ -17,7 +17,7 @@ import re
 import shutil
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +27,18 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from paceline.errors import ConfigError
-from paceline.schema.checkpoint import Contents, Part, State
+from paceline.schema.checkpoint import MARK, Contents, Part, State
 from paceline.state.snapshot import Snapshot
 
-MARK = "state.json"
 REST = "rest.pt"
 _DATA = re.compile("data-[0-9a-f]{32}")
 _EARLIER = "Use another checkpoint."
+METADATA: dict[str, Callable[[str, Any], bool]] = {  # what may stand in ``.metadata``, by module
+    "torch.distributed.checkpoint.metadata": lambda name, found: isinstance(found, type),
+    "torch.distributed.checkpoint.filesystem": lambda name, found: name == "_StorageInfo",
+    "torch.serialization": lambda name, found: name == "_get_layout",
+    "torch": lambda name, found: name == "Size" or isinstance(found, torch.dtype),
+}
 
 
 def save(path: Path, snapshot: Snapshot, state: State) -> None:
@@ -206,16 +211,11 @@ class _Metadata(pickle.Unpickler):
     """Reads ``.metadata``, which is a pickle, and refuses what does not belong there before torch reads it."""
 
     def find_class(self, module: str, name: str) -> Any:
-        found = None if "." in name else super().find_class(module, name)
-        ours = {
-            "torch.distributed.checkpoint.metadata": isinstance(found, type),
-            "torch.distributed.checkpoint.filesystem": name == "_StorageInfo",
-            "torch.serialization": name == "_get_layout",
-            "torch": name == "Size" or isinstance(found, torch.dtype),
-        }
-        if not ours.get(module):
-            raise pickle.UnpicklingError(f"{module}.{name} is not part of a checkpoint")
-        return found
+        if module in METADATA and "." not in name:  # asked before the module is imported
+            found = super().find_class(module, name)
+            if METADATA[module](name, found):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not part of a checkpoint")
 
 
 @contextlib.contextmanager

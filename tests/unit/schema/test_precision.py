@@ -46,8 +46,3 @@ def test_c034_what_a_device_lacks_is_refused_with_its_name(dtype, named):
     with pytest.raises(ConfigError, match=named) as refused:
         agree(dtype, [AMPERE, TURING, PASCAL], scaler=True)
     assert "precision='auto'" in refused.value.remedy
-
-
-def test_an_unknown_format_is_refused_with_the_nearest_name():
-    with pytest.raises(ConfigError, match="Did you mean 'bfloat16'"):
-        agree("bloat16", [AMPERE], scaler=False)
