@@ -20,7 +20,7 @@ demo: setup ## train on an emulated 4:2:1:1 cluster with each strategy in turn, 
 	$(BIN)/paceline demo
 
 test: setup ## run all tests
-	$(BIN)/pytest -n 2 --dist worksteal
+	$(BIN)/pytest -n 2 --maxschedchunk 1
 
 check: setup ## lint, format, types, layers, sizes
 	$(BIN)/ruff check

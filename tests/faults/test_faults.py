@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
 import harness
 from commands import ENDLESS, Command
+from paceline.errors import WorkerError
 
 
 def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command]) -> None:
@@ -23,12 +25,13 @@ def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command]) -> No
     assert "Traceback" not in errors
 
 
-def test_a_sum_over_groups_that_are_not_in_step_is_refused_at_once(start: Callable[..., Command]) -> None:
-    code, errors = start("hybrid", "reduce").end()
-    assert code == 2
-    assert "run.reduce was called inside the training loop of hybrid" in errors
-    assert "Call it after the loop" in errors
-    assert "endless.py:" in errors  # the user's line, not ours
+def test_a_sum_over_groups_that_are_not_in_step_is_refused_at_once(tmp_path: Path) -> None:
+    made = harness.plan("hybrid", [harness.worker(8)])
+    with pytest.raises(WorkerError, match=r"run\.reduce was called inside the training loop of hybrid") as caught:
+        harness.run(made, ENDLESS, tmp_path, "reduce")
+    assert caught.value.exit_code == 2
+    assert "Call it after the loop" in str(caught.value)
+    assert "recipe.py:" in str(caught.value)  # the user's line, not ours
 
 
 def test_a_worker_that_leaves_early_is_named_and_not_its_peers_complaint(start: Callable[..., Command]) -> None:
@@ -38,17 +41,6 @@ def test_a_worker_that_leaves_early_is_named_and_not_its_peers_complaint(start: 
     assert "the recipe ended in the middle of an epoch" in errors
 
 
-def test_a_second_run_into_the_folder_of_a_living_one_is_refused(start: Callable[..., Command], tmp_path: Path) -> None:
-    living = start("allreduce")
-    living.workers()
-    done = harness.command(tmp_path, "run", "--profile", "profile.json", "--out", "out", "endless.py")
-    assert done.returncode == 2
-    assert "another run is writing to out" in done.stderr
-    assert (tmp_path / "out" / "plan.json").exists()
-    living.process.send_signal(signal.SIGINT)
-    assert living.end()[0] == 130
-
-
 def test_a_full_disk_does_not_stop_the_workers(tmp_path: Path) -> None:
     """Their lines are read to the end, though they cannot be kept: /dev/full stands for the log."""
     (tmp_path / "run" / "logs").mkdir(parents=True)
@@ -56,17 +48,6 @@ def test_a_full_disk_does_not_stop_the_workers(tmp_path: Path) -> None:
     recipe = "import paceline\nrun = paceline.init(global_batch=2)\nfor n in range(20_000):\n    run.print('line', n)\n"
     lines, _ = harness.run(harness.plan("allreduce", [harness.worker(2)]), recipe, tmp_path)
     assert len(lines) == 20_000
-
-
-def test_a_killed_torchrun_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: Path) -> None:
-    recipe = ENDLESS.replace("100_000", "2_000").replace("epochs(1000)", "epochs(2)")
-    recipe = recipe.partition("        if number == 5")[0] + (
-        "        if number == 5 and run.place.rank == 0:\n            os.kill(os.getppid(), 9)\n"
-    )
-    made = harness.plan("hybrid", [harness.worker(4, group="a")], [harness.worker(4, group="b")], local_steps=(2, 2))
-    lines, events = harness.run(made, recipe, tmp_path)
-    assert "fault" in [event.kind for event in events]
-    assert any("torchrun of job 'job0' was killed by SIGKILL" in line for line in lines)
 
 
 def test_a_killed_worker_of_an_all_reduce(start: Callable[..., Command]) -> None:
@@ -113,28 +94,44 @@ def test_a_killed_server(start: Callable[..., Command]) -> None:
     assert "the parameter server ended with code -9" in errors
 
 
-def test_ctrl_c_twice_ends_workers_that_ignore_the_first(start: Callable[..., Command]) -> None:
-    command = start("allreduce")
+FEEDERS = """import subprocess
+feeders = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"]) for _ in range(2)]
+"""
+
+
+def test_ctrl_c_twice_ends_workers_that_ignore_the_first_and_what_feeds_them(
+    start: Callable[..., Command], tmp_path: Path
+) -> None:
+    """C073: two workers with two processes each that feed them; ``end`` counts what is left. Until then, no other run
+    may write to their folder."""
+    command = start("allreduce", recipe=ENDLESS.replace("data =", FEEDERS + "data =", 1))
     workers = command.workers()
+    done = harness.command(tmp_path, "run", "--profile", "profile.json", "--out", "out", "endless.py")
+    assert done.returncode == 2
+    assert "another run is writing to out" in done.stderr
+    assert (tmp_path / "out" / "plan.json").exists()
     for pid in workers.values():
         os.kill(pid, signal.SIGSTOP)  # a stopped process does not act on SIGTERM
     command.process.send_signal(signal.SIGINT)
     while "stopping" not in command.process.stdout.readline():
         pass
     command.process.send_signal(signal.SIGINT)
-    code, _ = command.end()
-    assert code == 130
+    assert command.end()[0] == 130
 
 
-def test_a_killed_group_of_a_hybrid_leaves_its_samples_to_the_others(tmp_path: Path) -> None:
-    """The dead group's open lease returns to the ledger; the run ends well with every sample counted."""
+def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(tmp_path: Path) -> None:
+    """A worker is killed in one, torchrun in the other. Their open leases return to the ledger; the run ends well with
+    every sample counted."""
     recipe = ENDLESS.replace("100_000", "2_000").replace("epochs(1000)", "epochs(2)")
     recipe = recipe.partition("        if number == 5")[0] + (
-        "        if number == 5 and run.place.rank == 1:\n            os.kill(os.getpid(), 9)\n"
+        "        if number == 5 and run.place.rank > 0:\n"
+        "            os.kill(os.getpid() if run.place.rank == 1 else os.getppid(), 9)\n"
     )
-    made = harness.plan("hybrid", [harness.worker(4, group="a")], [harness.worker(4, group="b")], local_steps=(2, 2))
-    lines, events = harness.run(made, recipe, tmp_path)
-    assert sorted(event.kind for event in events) == ["fault", "join", "join", "leave", "lost"]
+    groups = [[harness.worker(share, group=name)] for share, name in ((4, "a"), (2, "b"), (2, "c"))]
+    lines, events = harness.run(harness.plan("hybrid", *groups, local_steps=(2, 1, 1)), recipe, tmp_path)
+    assert sorted(event.kind for event in events) == ["fault"] * 2 + ["join"] * 3 + ["leave"] + ["lost"] * 2
+    assert any("rank 0 of job 'job1' was killed by SIGKILL" in line for line in lines)
+    assert any("torchrun of job 'job2' was killed by SIGKILL" in line for line in lines)
     assert any("samples return to the ledger" in line for line in lines)
     marks = [json.loads(line) for line in (tmp_path / "run/traces/00000.jsonl").read_text().splitlines()[1:]]
     assert [mark[2]["epoch"] for mark in marks if mark[0] == "@epoch"] == [0, 1]

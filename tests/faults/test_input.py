@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import harness
 from harness import command
 from paceline.schema.profile import DeviceProfile, Profile
 
@@ -96,9 +95,3 @@ def test_a_folder_is_not_a_runs_because_of_a_name_in_it(tmp_path: Path) -> None:
     assert "holds files that are not a run's" in done.stderr
     assert (tmp_path / "logs" / "diary.txt").read_text() == "precious"
     assert (tmp_path / "plan.json").read_text() == "mine"
-
-
-def test_arguments_of_the_recipe_are_not_taken_for_torchruns(tmp_path: Path) -> None:
-    recipe = "import sys, paceline\nrun = paceline.init(global_batch=2)\nrun.print(sys.argv[1:])\n"
-    lines, _ = harness.run(harness.plan("allreduce", [harness.worker(2)]), recipe, tmp_path, "--log", "3", "--n=4")
-    assert lines == ["['--log', '3', '--n=4']"]

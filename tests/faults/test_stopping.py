@@ -132,29 +132,3 @@ def test_the_handler_only_takes_a_note() -> None:
         "if not self._trained():",
         "raise SystemExit(self.exit_code)",
     ]
-
-
-FEEDERS = """
-import os, subprocess, sys, torch, paceline
-from torch.utils.data import TensorDataset
-
-feeders = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"]) for _ in range(2)]
-model = torch.nn.Linear(4, 1)
-run = paceline.init(global_batch=8)
-model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.0))
-for epoch in run.epochs(1000):
-    for number, (x,) in enumerate(run.loader(TensorDataset(torch.randn(1000, 4)))):
-        run.backward(model(x).mean())
-        optimizer.step()
-        if number == 3 and epoch == 0:
-            print("training", run.rank, os.getpid(), flush=True)
-"""
-
-
-def test_an_impatient_ctrl_c_leaves_no_process(start: Callable[..., Command]) -> None:
-    """C073: SIGINT twice, two workers with two processes each that feed them; ``end`` counts what is left."""
-    command = start("allreduce", recipe=FEEDERS)
-    command.workers()
-    for _ in range(2):
-        command.process.send_signal(signal.SIGINT)
-    assert command.end()[0] == 130

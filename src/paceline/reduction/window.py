@@ -19,6 +19,7 @@ class Window:
 
     def __init__(self) -> None:
         self.open = False
+        self.unfinished = False  # an update has begun that is not through, and stays so if the loop broke off in it
         self.samples = 0
         self.first = self.last = True
         self.update = 0
@@ -29,7 +30,8 @@ class Window:
 
     def begin(self, samples: int, first: bool, last: bool) -> None:
         """A micro-batch of ``samples`` samples; ``last`` completes the update."""
-        self.open, self.samples, self.first, self.last = True, samples, first, last
+        self.open = self.unfinished = True
+        self.samples, self.first, self.last = samples, first, last
         self._step_passed = False
         if first:
             self.update += 1
@@ -65,6 +67,11 @@ class Window:
 
     def end(self) -> None:
         """The loop is between updates."""
+        self.unfinished = False
+        self.close()
+
+    def close(self) -> None:
+        """The loop has gone, at an end or by a break or an error: it has no micro-batch any more."""
         self.open = self.accumulating = False
         self.first = self.last = True
 

@@ -86,9 +86,9 @@ class Loop:
 
     def undo_update(self) -> bool:
         """Make the state what it was before the running update; False if a step of it has begun."""
-        if self._window.open and self._window.stepped_now:
-            return False
-        if self._window.open:
+        if self._window.unfinished:
+            if self._window.stepped_now:
+                return False
             self._kept.put_back()
         return True
 
@@ -110,7 +110,7 @@ class Loop:
                 yield from self._update(compute, self._pieces(compute), batch)
             self._end_epoch()
         finally:
-            self._window.end()  # also where the loop breaks off
+            self._window.close()
 
     def streaming(self, stream: Stream) -> Iterator[Any]:
         """The same for a stream of this worker's own: an update is what the workers have ready."""
@@ -126,7 +126,7 @@ class Loop:
             self._size = offers.reached
             self._end_epoch()
         finally:
-            self._window.end()
+            self._window.close()
 
     def _of_stream(self, stream: Stream, compute: Compute) -> Fetch:
         items, start = stream.take(), compute.part.start

@@ -80,7 +80,7 @@ class Run:
         self._dtype = torch.float32
         self._request = StopRequest(lambda: self.samples_seen > 0)
         self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
-        worker.samples_at_once = lambda: self._window.samples if self._window.open else 0
+        worker.samples_at_once = lambda: self._window.samples if self._window.unfinished else 0
         if worker.place.plan.probe_seconds is None:
             worker.rescue = self._checkpoints.rescue
             self._loop.stop, self._loop.stop_wanted = self._checkpoints.stop, lambda: self._request.number > 0
