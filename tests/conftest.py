@@ -1,5 +1,5 @@
-"""Makes ``harness`` importable from every test folder, keeps one crew of workers for all tests that need one, and begins
-with the tests that take longest."""
+"""Makes ``harness`` importable from every test folder, keeps one crew of workers for all tests that need one, and
+begins with the tests that take longest."""
 
 import sys
 from collections.abc import Iterator

@@ -126,6 +126,7 @@ def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(tmp_path: P
     recipe = recipe.partition("        if number == 5")[0] + (
         "        if number == 5 and run.place.rank > 0:\n"
         "            os.kill(os.getpid() if run.place.rank == 1 else os.getppid(), 9)\n"
+        "            import signal; signal.pause()  # torchrun's end is this worker's\n"
     )
     groups = [[harness.worker(share, group=name)] for share, name in ((4, "a"), (2, "b"), (2, "c"))]
     lines, events = harness.run(harness.plan("hybrid", *groups, local_steps=(2, 1, 1)), recipe, tmp_path)
