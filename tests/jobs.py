@@ -159,3 +159,17 @@ def operations() -> tuple[int, list[str]]:
             optimizer.zero_grad()
     done(run)
     return run.rank, spy.seen[:-1]
+
+
+def small(seed: int = 7) -> nn.Sequential:
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
+
+
+def alike(results: list[dict[str, Any]], one: dict[str, Any] | None = None, tolerance: float = 1e-12) -> None:
+    """All workers have the same weights, and within ``tolerance`` those of ``one``."""
+    for result in results:
+        for name, weight in (one or results[0])["weights"].items():
+            assert torch.allclose(result["weights"][name], weight, rtol=tolerance, atol=tolerance), name
+        for name, weight in results[0]["weights"].items():
+            assert torch.equal(result["weights"][name], weight), name

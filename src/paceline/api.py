@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 
-from paceline import __version__
 from paceline.errors import ConfigError
 from paceline.hardware import checks, host
 from paceline.hardware.checks import Finding
@@ -155,7 +152,7 @@ def run(
 
     made, events = attempt_until_it_fits(attempt, made, folder, watcher.show)
     trace = merge(folder.traces)
-    summary = summarise(trace, made, command, events, versions())
+    summary = summarise(trace, made, command, events, host.versions())
     summary.write(folder.summary)
     write_report(folder.report, [(summary, trace)], f"{recipe.script.name}: {made.strategy} on {made.cluster}")
     return summary
@@ -189,11 +186,6 @@ def report(folder: RunFolder) -> Path:
 def write_report(path: Path, runs: Sequence[tuple[Summary, Trace]], title: str) -> None:
     """One page for one run or several side by side."""
     write_atomically(path, html.page(list(runs), title))
-
-
-def versions() -> dict[str, str]:
-    """What a run was made with."""
-    return {"paceline": __version__, "python": platform.python_version(), "torch": version("torch")}
 
 
 def _probe_plan(machines: Cluster, known: Facts, seconds: float) -> Plan:

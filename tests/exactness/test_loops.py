@@ -15,6 +15,7 @@ import harness
 import jobs
 import paceline
 from crew import Crew
+from jobs import alike, small
 from paceline.errors import ConfigError
 from paceline.schema.plan import WorkerPlan
 
@@ -26,19 +27,6 @@ def workers(*shares: int, micro_batch: int | None = None) -> list[WorkerPlan]:
 def data(size: int, dtype: torch.dtype = torch.float64) -> TensorDataset:
     torch.manual_seed(5)
     return TensorDataset(torch.randn(size, 6, dtype=dtype), torch.randn(size, 1, dtype=dtype))
-
-
-def alike(results: list[dict[str, Any]], one: dict[str, Any] | None = None, tolerance: float = 1e-12) -> None:
-    for result in results:
-        for name, weight in (one or results[0])["weights"].items():
-            assert torch.allclose(result["weights"][name], weight, rtol=tolerance, atol=tolerance), name
-        for name, weight in results[0]["weights"].items():
-            assert torch.equal(result["weights"][name], weight), name
-
-
-def small(seed: int = 7) -> nn.Sequential:
-    torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 1)).double()
 
 
 def one_device(updates: list[list[int]]) -> dict[str, Any]:
@@ -469,8 +457,52 @@ def test_networks_of_many_buckets_meet_in_order_though_a_worker_has_no_samples(c
     alike(crew.run(two_networks, workers(5, 3), [], False, 17, 30_000), one, 1e-10)
 
 
-def failing_half_way() -> None:
-    model = nn.Sequential(nn.Linear(6, 200_000), nn.Linear(200_000, 1))
+def cleared_by_hand() -> None:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs(1):
+        for x, y in run.loader(data(16)):
+            for parameter in model.parameters():
+                parameter.grad = None
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+    jobs.done(run)
+
+
+def test_gradients_that_the_loop_clears_by_hand(crew: Crew) -> None:
+    """With micro-batches that is refused: it would train on the last one only."""
+    crew.run(cleared_by_hand, workers(5, 3))
+    for error in crew.outcomes(cleared_by_hand, workers(4, 4, micro_batch=2), strategy="allreduce"):
+        with pytest.raises(ConfigError, match="was changed between two micro-batches"):
+            raise error
+
+
+def one_graph(apart: bool) -> dict[str, Any]:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs(1):
+        for x, y in run.loader(data(20)):
+            hidden = model[:2](x)
+            error, size = nn.functional.mse_loss(model[2](hidden), y), hidden.square().mean()
+            if apart:
+                run.backward(error, retain_graph=True)
+                run.backward(size)
+            else:
+                run.backward(error + size)
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, model)
+
+
+def test_two_losses_of_one_graph(crew: Crew) -> None:
+    (one,) = crew.run(one_graph, workers(8), False, strategy="alone")
+    alike(crew.run(one_graph, workers(5, 3), True), one, 1e-12)
+
+
+def failing_half_way(wide: int) -> None:
+    model = nn.Sequential(nn.Linear(6, wide), nn.Linear(wide, 1))
     run = paceline.init(global_batch=8)
     model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
     model[0].weight.register_hook(lambda _: (_ for _ in ()).throw(MemoryError("half-way")))
@@ -481,33 +513,16 @@ def failing_half_way() -> None:
             optimizer.zero_grad()
 
 
-def test_a_loop_that_goes_on_after_half_a_backward_is_told_not_to(crew: Crew) -> None:
-    for error in crew.outcomes(failing_half_way, workers(5, 3), strategy="allreduce"):
+@pytest.mark.parametrize("wide", [4, 200_000])  # nothing has left; a bucket has
+def test_a_loop_that_goes_on_after_half_a_backward_is_told_not_to(crew: Crew, wide: int) -> None:
+    for error in crew.outcomes(failing_half_way, workers(5, 3), wide, strategy="allreduce"):
         with pytest.raises(ConfigError, match="failed half-way, and the loop went on"):
             raise error
 
 
-def every_second(micro_batch: bool) -> dict[str, Any]:
-    model = small()
-    run = paceline.init(global_batch=8)
-    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
-    for _ in run.epochs(1):
-        for number, (x, y) in enumerate(run.loader(data(32), shuffle=False)):
-            run.backward(nn.functional.mse_loss(model(x), y) / 2)
-            if number % 2:
-                optimizer.step()
-                optimizer.zero_grad()
-    return jobs.result(run, model)
-
-
-def test_a_loop_that_steps_every_second_time_adds_up(crew: Crew) -> None:
-    (one,) = crew.run(every_second, workers(8), False, strategy="alone")
-    alike(crew.run(every_second, workers(5, 3), False), one)
-
-
-def tokenless() -> dict[str, Any]:
+def tokenless(normal: bool) -> dict[str, Any]:
     torch.manual_seed(7)
-    model = nn.Linear(6, 1).double()
+    model = nn.Sequential(nn.Linear(6, 3), nn.SyncBatchNorm(3) if normal else nn.Tanh(), nn.Linear(3, 1)).double()
     run = paceline.init(global_batch=4, reduction="token-mean")
     model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
     for _ in run.epochs(1):
@@ -521,9 +536,10 @@ def tokenless() -> dict[str, Any]:
     return jobs.result(run, model)
 
 
-def test_a_worker_without_tokens_whose_loss_is_no_number_changes_nothing(crew: Crew) -> None:
-    (one,) = crew.run(tokenless, workers(4), strategy="alone")
-    alike(crew.run(tokenless, workers(2, 2)), one)
+@pytest.mark.parametrize("normal", [False, True])
+def test_a_worker_without_tokens_whose_loss_is_no_number_changes_nothing(crew: Crew, normal: bool) -> None:
+    (one,) = crew.run(tokenless, workers(4), normal, strategy="alone")
+    alike(crew.run(tokenless, workers(2, 2), normal), one)
 
 
 def loose() -> None:

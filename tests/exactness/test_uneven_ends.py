@@ -102,6 +102,25 @@ def test_iterable_data_of_unequal_length_trains_and_validates_to_the_end(crew: C
     assert torch.equal(results[0]["weights"]["0.weight"], results[1]["weights"]["0.weight"])
 
 
+def broken_off(batch: int) -> int:
+    run = paceline.init(global_batch=batch)
+    model = Line()
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.0))
+    for _ in run.epochs(2):
+        for number, x in enumerate(run.loader(Numbers(0, 100))):
+            run.backward(model(x).mean())
+            optimizer.step()
+            if number == 2:
+                break
+    jobs.done(run)
+    return run.samples_seen
+
+
+def test_an_epoch_of_streams_that_is_broken_off_counts_its_last_update(crew: Crew) -> None:
+    """3 updates of 4 samples, an epoch; the last one of all is the loop's own until it asks for another batch."""
+    assert crew.run(broken_off, [harness.worker(3), harness.worker(1)], 4) == [20, 20]
+
+
 def test_a_worker_whose_stream_is_empty_goes_through_the_motions(crew: Crew) -> None:
     (one,) = crew.run(iterate, [harness.worker(3)], [(0, 5)], 3, strategy="alone")
     results = crew.run(iterate, [harness.worker(1), harness.worker(3), harness.worker(2)], [(0, 0), (0, 5), (0, 0)], 6)

@@ -7,11 +7,17 @@ import platform
 import socket
 import subprocess
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 
 from paceline.hardware.cores import cores
 from paceline.hardware.facts import CPU, Card, Facts, cpu_ability, find
 from paceline.schema.precision import Ability
+
+
+def versions() -> dict[str, str]:
+    """What a run is made with."""
+    return {"paceline": version("paceline"), "python": platform.python_version(), "torch": version("torch")}
 
 
 def cards() -> list[Card]:

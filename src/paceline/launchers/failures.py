@@ -29,6 +29,13 @@ def out_of_memory(error: BaseException) -> bool:
     )
 
 
+def lost_peer(kind: str, message: str) -> bool:
+    """An error, by the name of its type and what it says, that only says that a peer is gone."""
+    phrases = ("gloo", "Connection closed by peer", "Connection reset by peer")
+    kinds = ("LinkError", "DistBackendError", "DistNetworkError")
+    return kind in kinds or any(phrase in message for phrase in phrases)
+
+
 def write_down(errors: Path, worker: tuple[int, int], error: BaseException, where: str, samples: int) -> None:
     """Note the exception that ends a worker.
 
@@ -126,7 +133,4 @@ def _last_words(errors: Path) -> str:
 
 
 def _echo(record: dict[str, Any]) -> bool:
-    """An error that only says that a peer is gone."""
-    lost = ("gloo", "Connection closed by peer", "Connection reset by peer")
-    types = {"LinkError", "DistBackendError", "DistNetworkError"}
-    return record["type"] in types or any(phrase in record["message"] for phrase in lost)
+    return lost_peer(record["type"], record["message"])

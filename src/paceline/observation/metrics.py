@@ -102,8 +102,10 @@ def epochs(trace: Trace) -> list[EpochSummary]:
 
 
 def samples_before(trace: Trace) -> int:
-    """Samples of the first epoch that were trained before the checkpoint that this run goes on from."""
-    return sum(mark.values["stop"] - mark.values["start"] for mark in _marks(trace, "before"))
+    """Samples of finished epochs that were trained before the checkpoint that this run goes on from."""
+    finished = {mark.values["epoch"] for mark in _marks(trace, "epoch")}
+    before = [mark.values for mark in _marks(trace, "before") if mark.values["epoch"] in finished]
+    return sum(values["stop"] - values["start"] for values in before)
 
 
 def staleness(trace: Trace) -> Staleness:

@@ -28,24 +28,30 @@ class Bucket:
         self.views = [_shaped(piece, parameter) for piece, parameter in zip(pieces, parameters, strict=True)]
         self.pending = len(self.parameters)
         self.work: dist.Work | None = None
+        self._held: list[tuple[Tensor, Tensor, Tensor]] = []
 
     @property
     def gradients(self) -> Tensor:
         """The flat gradients, without the tail."""
         return self.flat[: sum(view.numel() for view in self.views)]
 
-    @property
-    def holds(self) -> bool:
-        """Some parameter's gradient lies here: an earlier reduction has left it."""
-        return any(p.grad is not None and _lies_in(p.grad, view) for p, view in self._pairs())
+    def put_aside(self) -> None:
+        """Take away what an earlier reduction has left: it is the same on all workers, and no part of a new sum."""
+        for parameter, view in self._pairs():
+            if parameter.grad is not None and _lies_in(parameter.grad, view):
+                self._held.append((parameter, view, view.clone()))
+                parameter.grad = None
 
-    def multiply_own(self, factor: int) -> None:
-        """Multiply the gradients that do not lie here yet."""
-        own = [p.grad for p, view in self._pairs() if p.grad is not None and not _lies_in(p.grad, view)]
-        if own:
-            torch._foreach_mul_(own, factor)
+    def give_back(self) -> None:
+        """Add what was put aside."""
+        for parameter, view, gradient in self._held:
+            if parameter.grad is None:
+                parameter.grad = view.copy_(gradient)
+            else:
+                parameter.grad.add_(gradient)
+        self._held = []
 
-    def launch(self, group: dist.ProcessGroup | None, divisor: int) -> None:
+    def launch(self, group: dist.ProcessGroup | None) -> None:
         """Gather the gradients into the flat tensor, let parameters see it there, and begin to sum it."""
         strays, places = [], []
         for parameter, view in self._pairs():
@@ -57,8 +63,6 @@ class Bucket:
                 parameter.grad = view
         if strays:
             torch._foreach_copy_(places, strays)
-        if divisor != 1:
-            self.gradients.div_(divisor)
         whole = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
         self.work = dist.all_reduce(whole, group=group, async_op=True)
 

@@ -14,10 +14,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 def merge_buffers(models: Sequence[nn.Module], part: float) -> None:
     """Average floating-point buffers over the job, each worker's weighing its ``part`` of the samples.
 
-    Not BatchNorm's: those are merged in every update.
+    Not BatchNorm's of a model that trains: those are merged in every update.
     """
     for model in models:
-        merged = {id(b) for m in model.modules() if isinstance(m, _BatchNorm) for b in m.buffers(recurse=False)}
+        trains = any(parameter.requires_grad for parameter in model.parameters())
+        layers = [layer for layer in model.modules() if trains and isinstance(layer, _BatchNorm)]
+        merged = {id(buffer) for layer in layers for buffer in layer.buffers(recurse=False)}
         for buffer in model.buffers():
             if buffer.is_floating_point() and id(buffer) not in merged:
                 whole = buffer.mul(part)

@@ -2,11 +2,11 @@
 
 A loss arrives weighed by what it counts for (``W_i / nominal``), so that the sum over workers is the gradient of the
 whole update. What is reduced already (by an earlier backward, or left by an update that made no step) is the same
-everywhere and must stay what it is: once there is such a gradient, losses weigh ``workers`` times as much and buckets
-are averaged. What nobody knows before backward rides in the last bucket's tail: how much each worker's loss counted
-for, whether a parameter was used by anyone, BatchNorm's statistics, whether to stop.
+everywhere: it is put aside meanwhile. What nobody knows before backward rides in the last bucket's tail: how much each
+worker's loss counted for, whether a parameter was used by anyone, BatchNorm's statistics, whether to stop.
 
-    arm -> backward: bucket full -> all-reduce ... -> finish: the rest, the tail; wait; correct by nominal / sum of W_i
+    put_aside -> arm -> backward: bucket full -> all-reduce ... -> finish: the rest, the tail; wait; correct by
+                                                                   nominal / sum of W_i; add what was put aside
 """
 
 from __future__ import annotations
@@ -52,31 +52,24 @@ class Reducer:
             _Part(model, own, workers, group) for (model, own), group in zip(owned.items(), groups, strict=True)
         ]
         self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad]
-        self._workers, self._scale = workers, 1
-        self._corrected: dict[_Part, float | Tensor] = {}  # in this update
         self._present: Tensor | None = None  # how many of this update's backward calls each worker came to
         self._count, self._usual = 0, 1  # reductions in this update, and in the one before
 
     def begin_update(self) -> None:
         """A new update: nothing is reduced yet."""
-        self._corrected, self._present, self._scale = {}, None, 1
+        self._present = None
         self._usual = self._count or self._usual
         self._count = 0
 
-    def scale(self) -> int:
-        """Before a backward: what its loss must weigh more, as there are reduced gradients that it will add to."""
-        if self._scale == 1 and any(part.holds for part in self._parts):
-            for part in self._parts:
-                part.multiply_own(self._workers)
-            self._scale = self._workers
-        return self._scale
+    def put_aside(self) -> None:
+        """Before each backward: what is reduced already."""
+        for part in self._parts:
+            part.put_aside()
 
     def arm(self) -> None:
-        """Backward of the last micro-batch begins. ``finish`` corrects all it finds, also what is corrected already."""
-        for part, correction in self._corrected.items():
-            part.multiply(1 / correction)
+        """Backward of the last micro-batch begins."""
         for part in self._parts:
-            part.arm(self.scale())
+            part.arm()
 
     def finish(self, mine: Tally, nominal: float | None) -> Tally:
         """Sum what backward has not filled, and wait for everything.
@@ -100,9 +93,10 @@ class Reducer:
             total = part.finish(mine)
         correction = None if nominal is None else total.correction(nominal)
         if correction is not None:
-            self._corrected |= dict.fromkeys(touched, correction)
-        for part, factor in self._corrected.items():
-            part.multiply(factor)
+            for part in touched:
+                part.multiply(correction)
+        for part in self._parts:
+            part.give_back()
         total = total.with_present(self._present)
         self._present = total.of_row("present")
         return total
@@ -114,11 +108,11 @@ class Reducer:
 
     def skip(self, mine: Tally, nominal: float | None) -> Tally:
         """This worker left out a backward of this update: take part in the others' with nothing, as often as usual."""
-        if not self._count:
-            for part in self._parts:
-                part.drop()
         total = mine
         while not self.complete:
+            self.put_aside()
+            for part in self._parts:
+                part.drop()
             self.arm()
             total = self.finish(mine, nominal)
         return total
@@ -139,33 +133,32 @@ class Local:
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._parameters = list({p: None for model in models for p in model.parameters()})
-        self._held: list[tuple[Tensor, Tensor]] = []
-        self._corrected = False
+        self._held: dict[nn.Parameter, Tensor] = {}
+        self._ready = True  # gradients are what an update, or an earlier backward of this one, has left
 
     def begin_update(self) -> None:
-        """A new update: nothing is corrected yet."""
-        self._corrected = False
+        """A new update: there is nothing of it yet."""
+        self._ready = True
 
-    def scale(self) -> int:
-        """What a loss must weigh more: nobody else adds to it."""
-        return 1
+    def put_aside(self) -> None:
+        """Before each backward: what is corrected already."""
+        if self._ready:
+            self._held = {p: p.grad for p in self._parameters if p.grad is not None}
+            self._forget()
+        self._ready = False
 
     def arm(self) -> None:
-        """Backward of the last micro-batch begins; what is corrected already is put aside."""
-        gradients = [p.grad for p in self._parameters if p.grad is not None] if self._corrected else []
-        self._held = [(gradient, gradient.clone()) for gradient in gradients]
-        for gradient in gradients:
-            gradient.zero_()
+        """Backward of the last micro-batch begins."""
 
     def finish(self, mine: Tally, nominal: float | None) -> Tally:
-        """Correct the gradients by ``nominal / weight``."""
+        """Correct the gradients by ``nominal / weight``, and add what was put aside."""
         correction = None if nominal is None else mine.correction(nominal)
-        if correction is not None:
-            torch._foreach_mul_([p.grad for p in self._parameters if p.grad is not None], correction)
-            self._corrected = True
-        for gradient, before in self._held:
-            gradient.add_(before)
-        self._held = []
+        made = [p.grad for p in self._parameters if p.grad is not None]
+        if correction is not None and made:
+            torch._foreach_mul_(made, correction)
+        for parameter, before in self._held.items():
+            parameter.grad = before if parameter.grad is None else before.add_(parameter.grad)
+        self._held, self._ready = {}, True
         return mine
 
     @property
@@ -175,9 +168,14 @@ class Local:
 
     def skip(self, mine: Tally, nominal: float | None) -> Tally:
         """Forget what earlier micro-batches of this update have added up."""
+        if not self._ready:
+            self._forget()
+            self.finish(mine, None)
+        return mine
+
+    def _forget(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None
-        return mine
 
 
 class _Part:
@@ -195,37 +193,37 @@ class _Part:
         self._head, self._used, *self._places = torch.split(tail, sizes)
         self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
         self._armed = self._touched = False
-        self._scale, self._next = 1, 0
+        self._next = 0
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
 
-    def arm(self, scale: int) -> None:
-        """A backward begins in which full buckets leave, divided by ``scale``.
+    def arm(self) -> None:
+        """A backward begins in which full buckets leave.
 
         Raises:
-            ConfigError: the one before it ended half-way, and some have left.
+            ConfigError: the one before it ended half-way.
         """
-        if self._next:
+        if any(bucket.pending < len(bucket.parameters) for bucket in self.buckets):
             raise ConfigError(
                 "a run.backward failed half-way, and the loop went on",
                 remedy="Let the error end the script: what the other workers have got of it cannot be taken back.",
             )
-        self._armed, self._touched, self._scale = True, False, scale
+        self._armed = True
 
     def disarm(self) -> bool:
-        """Backward is through; True if it reached this model."""
-        self._armed = False
-        return self._touched
+        """Backward is through; True if it, or that of an earlier micro-batch, reached this model."""
+        touched, self._armed, self._touched = self._touched, False, False
+        return touched
 
-    @property
-    def holds(self) -> bool:
-        """Some gradient is what an earlier reduction has left."""
-        return any(bucket.holds for bucket in self.buckets)
-
-    def multiply_own(self, factor: int) -> None:
-        """Multiply gradients that are this worker's own so far."""
+    def put_aside(self) -> None:
+        """Take away what an earlier reduction has left."""
         for bucket in self.buckets:
-            bucket.multiply_own(factor)
+            bucket.put_aside()
+
+    def give_back(self) -> None:
+        """Add what was put aside."""
+        for bucket in self.buckets:
+            bucket.give_back()
 
     def multiply(self, factor: float | Tensor) -> None:
         """Multiply the reduced gradients."""
@@ -257,9 +255,9 @@ class _Part:
 
     def _ready(self, parameter: Tensor) -> None:
         """Backward has made a gradient."""
+        self._touched = True
         if not self._armed:
             return
-        self._touched = True
         bucket = self._bucket_of[parameter]
         bucket.pending -= 1
         if bucket.pending < 0 or bucket.work is not None:
@@ -271,7 +269,7 @@ class _Part:
 
     def _launch(self, end: int) -> None:
         while self._next < end and (not self._armed or not self.buckets[self._next].pending):
-            self.buckets[self._next].launch(self._group, self._scale)
+            self.buckets[self._next].launch(self._group)
             self._next += 1
 
     def _merge(self, total: Tally) -> None:

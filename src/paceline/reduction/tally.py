@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ROWS = ("samples", "weight", "ahead", "present", "stop")
+ROWS = ("samples", "weight", "ahead", "present", "stop", "update")
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Tally:
     ahead: samples it has ready for the next update (streams of unknown length).
     present: how many backward calls its loop came to.
     stop: 1 where a signal asked the run to end.
+    update: the number of the update its loop is in.
 
     ``values`` has shape (rows, workers) and may lie on an accelerator, where ``row`` waits for it.
     """

@@ -25,7 +25,7 @@ class Window:
         self.update = 0
         self.stepped = 0  # the update in which an optimizer stepped last
         self.accumulating = False
-        self.has_gradient = False
+        self.weightless = False  # the running backward counts for nothing, whatever its gradients are
         self._step_passed = False  # the loop came to a step in this micro-batch
 
     def begin(self, samples: int, first: bool, last: bool) -> None:
@@ -35,7 +35,7 @@ class Window:
         self._step_passed = False
         if first:
             self.update += 1
-            self.accumulating = self.has_gradient = False
+            self.accumulating = False
 
     def differentiating(self) -> None:
         """A backward of this update begins; in an update of several micro-batches its gradient must be kept.
@@ -50,7 +50,6 @@ class Window:
                 expected="all backward calls of a batch before its steps, or a share that fits at once",
                 remedy="Raise micro_batch in the cluster file, or lower the global batch.",
             )
-        self.has_gradient = True
         self.accumulating = not (self.first and self.last)
 
     def step(self) -> bool:
@@ -86,12 +85,6 @@ def step_in(optimizer: Optimizer, window: Window) -> None:
 
     @wraps(step)
     def gated_step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
-        if window.open and window.last and not window.has_gradient and not (args or kwargs):
-            # a closure may still call backward; nothing else may
-            raise ConfigError(
-                "optimizer.step() came before any run.backward(loss) of this update",
-                remedy="Write run.backward(loss) instead of loss.backward(): it weighs this worker's share.",
-            )
         return step(*args, **kwargs) if window.step() else None
 
     setattr(optimizer, "step", MethodType(gated_step, optimizer))  # noqa: B010  mypy forbids the plain assignment

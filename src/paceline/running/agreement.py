@@ -63,12 +63,18 @@ def catch_up(worker: Worker, present: Sequence[float]) -> None:
     """
     given, most, mine = worker.given, max(present), worker.place.member.position
     source = present.index(most)
-    told: list[Any] = [None]
+    parameters = [parameter for model in given.models for parameter in model.parameters()]
+    told: list[Any] = [None, []]
     if mine == source:
         state = snapshot.take(given.models, given.optimizers, [], given.scalers)
-        told = [snapshot.Snapshot({name: tensor.cpu() for name, tensor in state.tensors.items()}, state.rest)]
+        told[0] = snapshot.Snapshot({name: tensor.cpu() for name, tensor in state.tensors.items()}, state.rest)
+        told[1] = [None if parameter.grad is None else parameter.grad.cpu() for parameter in parameters]
     dist.broadcast_object_list(told, src=source)
     if present[mine] < most:
-        snapshot.restore(told[0], given.models, given.optimizers, [], given.scalers)
-        for model in given.models:
-            model.zero_grad(set_to_none=True)
+        state, gradients = told
+        snapshot.restore(state, given.models, given.optimizers, [], given.scalers)
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is None:
+                parameter.grad = None
+            elif parameter.grad is not None:
+                parameter.grad.copy_(gradient)

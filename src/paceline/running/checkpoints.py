@@ -6,10 +6,8 @@ they are gone. Nothing in it belongs to a rank: the place in the data is a set o
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from datetime import datetime, timezone
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,8 @@ from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from paceline.errors import ConfigError
-from paceline.launchers.failures import out_of_memory
-from paceline.reduction.window import UpdateCounter
+from paceline.hardware.host import versions
+from paceline.launchers.failures import lost_peer, out_of_memory
 from paceline.running.handshake import plan_hash
 from paceline.running.loop import Loop
 from paceline.running.stopping import StopRequest
@@ -37,18 +35,13 @@ class Checkpoints:
 
     def __init__(self, worker: Worker, loop: Loop, settings: Settings, request: StopRequest) -> None:
         self._worker, self._loop, self._settings, self._request = worker, loop, settings, request
-        self._given: Things | None = None
-        self._counters: Sequence[UpdateCounter] = ()
         self.place = worker.place.folder.checkpoint if worker.place.folder else None
-
-    def attach(self, given: Things, counters: Sequence[UpdateCounter]) -> None:
-        """What is saved and loaded."""
-        self._given, self._counters = given, counters
 
     def save(self, path: Path) -> None:
         """Write a checkpoint; see ``Run.save``."""
-        self.place = self.place or path
-        if self._worker.place.is_main:
+        if self._worker.place.folder is None:
+            self.place = path  # a stop saves there, too
+        if self._worker.place.is_main and not self._worker.place.probing:  # a probe's training is not what it is about
             self._write(path)
 
     def load(self, path: Path) -> None:
@@ -58,7 +51,7 @@ class Checkpoints:
         self._fits(state, path)
         given = self._things()
         snapshot.restore(saved, given.models, given.optimizers, given.schedulers, given.scalers)
-        for counter in self._counters:
+        for counter in self._worker.executor.counters:
             counter.resume(state.updates)
         self._loop.resume(state)
         if self._worker.place.is_main and state.plan_hash != plan_hash(self._worker.place):
@@ -91,17 +84,17 @@ class Checkpoints:
         """
         stopping = bool(self._request.number)
         wanted = (stopping and self._worker.place.is_main) or out_of_memory(error)
-        if wanted and self.place is not None and self._given is not None and self._loop.undo_update():
+        if wanted and self.place is not None and self._worker.given.models and self._loop.undo_update():
             try:
                 self._write(self.place)
             except Exception as failure:  # the first error is what people must see
                 print(f"warning: no checkpoint was saved: {failure}", flush=True)
-        return stopping
+        return stopping and lost_peer(type(error).__name__, str(error))
 
     def _write(self, path: Path) -> None:
         given, worker = self._things(), self._worker
         progress = self._loop.progress()
-        for counter in self._counters:
+        for counter in worker.executor.counters:
             counter.advance(progress.samples)
         with worker.newest_weights(progress) as known:
             state = self._state(given, known, -(-progress.samples // self._settings.global_batch))
@@ -119,7 +112,7 @@ class Checkpoints:
             settings=self._settings,
             strategy=self._worker.place.plan.strategy,
             plan_hash=plan_hash(self._worker.place),
-            versions={name: version(name) for name in ("paceline", "torch")} | {"python": platform.python_version()},
+            versions=versions(),
             saved_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
             models=[type(getattr(model, "_orig_mod", model)).__name__ for model in given.models],
             optimizers=[type(optimizer).__name__ for optimizer in given.optimizers],
@@ -152,9 +145,9 @@ class Checkpoints:
                 )  # fmt: skip
 
     def _things(self) -> Things:
-        if self._given is None:
+        if not self._worker.given.models:
             raise ConfigError("a checkpoint was asked for before run.setup", remedy="Call run.setup(model, optimizer).")
-        return self._given
+        return self._worker.given
 
     def _warn_of_dropout(self, models: Sequence[nn.Module]) -> None:
         if any(isinstance(layer, _DropoutNd) and layer.p > 0 for model in models for layer in model.modules()):

@@ -9,16 +9,14 @@ import datetime
 import hashlib
 from collections.abc import Sequence
 from dataclasses import astuple
-from importlib.metadata import version
 
 from torch import Tensor, nn
 from torch.amp import GradScaler
 from torch.distributed.distributed_c10d import Store
 from torch.optim import Optimizer
 
-from paceline import __version__
 from paceline.errors import ConfigError, LinkError
-from paceline.hardware.host import ability
+from paceline.hardware.host import ability, versions
 from paceline.running.membership import Place
 from paceline.schema.hello import Hello
 from paceline.schema.settings import Settings
@@ -36,7 +34,7 @@ def hello(
     return Hello(
         rank=place.rank,
         host=place.host,
-        versions={"paceline": __version__, "torch": version("torch")},
+        versions={name: number for name, number in versions().items() if name != "python"},
         settings=settings,
         plan=plan_hash(place),
         parameters=[(name, list(t.shape), _kind(t)) for name, t in tensors],

@@ -26,6 +26,7 @@ from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
 from paceline.schema.checkpoint import State
 from paceline.schema.settings import Settings
+from paceline.server.ledger import Offers
 from paceline.server.messages import Progress
 
 Fetch = Callable[[Range], Any]
@@ -46,6 +47,7 @@ class Loop:
         self._measuring = False
         self._total = 0  # samples of the update that is not accounted for yet
         self._kept = Kept([])
+        self._offers = Offers(0)
         self.stop: Callable[[bool], None] = lambda together: None  # ends the process, once a signal asked for it
         self.stop_wanted: Callable[[], bool] = lambda: False
 
@@ -54,8 +56,8 @@ class Loop:
         self._kept = Kept(models)
 
     def check_resume(self) -> None:
-        """Raises ConfigError if it is too late to go on from a checkpoint."""
-        if self._executor.epoch >= 0:
+        """Raises ConfigError if it is too late to go on from a checkpoint: a server has the weights from then on."""
+        if self._executor.epoch >= 0 or (self._worker.started and self._place.layout.server):
             raise ConfigError("run.load was called after training began", remedy="Call it right after run.setup.")
 
     def resume(self, state: State) -> None:
@@ -63,6 +65,7 @@ class Loop:
         self._executor.resume(state.samples_seen)
         self.first = state.epoch + 1 if state.finished else state.epoch
         self._finished = self.first - 1
+        self._left, self._size = None, 0
         if not state.finished and state.epoch_size:
             self._left = [Range(start, stop) for start, stop in state.left]
             self._size = state.epoch_size
@@ -71,13 +74,16 @@ class Loop:
             self._worker.progress = Progress(state.samples_seen, -1, 0, ())
 
     def progress(self) -> Progress:
-        """Where the run stands: after the running update if it has made its step, else before it."""
+        """Where the run stands: after the running update if it has made its step, else before it. An epoch whose loader
+        was not asked yet has not begun."""
+        if self._left is not None:
+            return self._worker.progress
         done = self._total if self._window.stepped_now else 0
         left = list(self._executor.left)
         if done and left:
             left[0] = Range(left[0].start + done, left[0].stop)
         return Progress(
-            self._executor.samples_seen + done, self.epoch, self._size, tuple(part for part in left if part)
+            self._executor.samples_seen + done, self._executor.epoch, self._size, tuple(part for part in left if part)
         )
 
     def finished(self, epoch: int) -> bool:
@@ -117,13 +123,13 @@ class Loop:
         self._begin_epoch(0)
         seed(self._seed, self.epoch, -1 - self._place.rank)
         stream.restart()
-        offers = self._executor.begin_stream(self.epoch)
-        offers.offer(agree_on_streams(self._worker, stream))
+        self._offers = self._executor.begin_stream(self.epoch)
+        self._offers.offer(agree_on_streams(self._worker, stream))
         try:
             while (compute := self._next_compute(stream)) is not None:
-                yield from self._update(compute, self._pieces(compute, offers.counts), self._of_stream(stream, compute))
-                offers.offer([int(count) for count in self._gradients.end().row("ahead")])
-            self._size = offers.reached
+                pieces = self._pieces(compute, self._offers.counts)
+                yield from self._update(compute, pieces, self._of_stream(stream, compute))
+                self._offers.offer([int(count) for count in self._gradients.end().row("ahead")])
             self._end_epoch()
         finally:
             self._window.close()
@@ -167,6 +173,7 @@ class Loop:
                 f"the dataset has {size} samples", expected=f"{self._size}, as when the checkpoint was saved",
                 remedy="Give run.loader the same dataset.",
             )  # fmt: skip
+        self._gradients.guard.check_models()
         self._size = size
         self._worker.start()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
@@ -186,7 +193,7 @@ class Loop:
         self._window.end()
         compute = self._executor.next_compute()
         self._total = 0
-        if compute is None and self._place.plan.probe_seconds is not None:
+        if compute is None and self._place.probing:
             compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
         self.watch.in_epoch()
         self.watch.show(self._executor.samples_seen, self._size * self.epochs, self._worker.progress.samples)
@@ -197,7 +204,8 @@ class Loop:
             self._executor.begin_epoch(self._executor.epoch + 1, self._size)
         else:
             stream.restart()
-            self._executor.begin_stream(self._executor.epoch + 1).offer([len(stream.ahead)])
+            self._offers = self._executor.begin_stream(self._executor.epoch + 1)
+            self._offers.offer([len(stream.ahead)])
         return self._executor.next_compute()
 
     def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
@@ -219,8 +227,18 @@ class Loop:
         self._look_at_probe()
 
     def _close(self, total: Tally) -> None:
-        """What the workers have told one another in this update."""
-        present = total.row("present")
+        """What the workers have told one another in this update.
+
+        Raises:
+            ConfigError: they were not in the same one.
+        """
+        updates, present = total.row("update"), total.row("present")
+        if min(updates) < max(updates):
+            raise ConfigError(
+                "the workers came to different numbers of run.backward calls in one update",
+                remedy="Make the same calls on every worker: run.backward(0 * loss) where there is nothing to learn.",
+                where=str(self._place),
+            )
         if min(present) < max(present):
             catch_up(self._worker, present)
         if any(total.row("stop")):
@@ -271,7 +289,7 @@ class Loop:
         if self._executor.stopping:
             self._window.end()
             self.stop(True)
-        self._finished = self.epoch
+        self._finished, self._size = self.epoch, self._size or self._offers.reached
         if self._worker.reduces and not self._place.layout.server:
             merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)
         self.watch.epoch_done(self.epoch, self._size)

@@ -40,6 +40,11 @@ class Place:
         """First of the run: the one that prints, logs and saves."""
         return self.rank == 0
 
+    @property
+    def probing(self) -> bool:
+        """This worker only measures its device."""
+        return self.plan.probe_seconds is not None
+
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.host} ({self.device}, group {self.worker.group})"
 

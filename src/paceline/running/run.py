@@ -81,15 +81,21 @@ class Run:
         self._request = StopRequest(lambda: self.samples_seen > 0)
         self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
         worker.samples_at_once = lambda: self._window.samples if self._window.unfinished else 0
-        if worker.place.plan.probe_seconds is None:
+        if not self.probing:
             worker.rescue = self._checkpoints.rescue
-            self._loop.stop, self._loop.stop_wanted = self._checkpoints.stop, lambda: self._request.number > 0
+            worker.stop_wanted = self._loop.stop_wanted = lambda: self._request.number > 0
+            self._loop.stop = self._checkpoints.stop
             self._request.listen()
 
     @property
     def is_main(self) -> bool:
         """True on one worker of the whole run: the one to print and write files."""
         return self.place.is_main
+
+    @property
+    def probing(self) -> bool:
+        """The script is only run for some seconds to measure this device. ``save`` writes nothing then."""
+        return self.place.probing
 
     @property
     def rank(self) -> int:
@@ -110,13 +116,11 @@ class Run:
         """Make models, optimizers, schedulers and gradient scalers ready; returns them in the order given.
 
         They stay the objects they are; one alone is returned as such, not in a tuple. Models move to the worker's
-        device, and all workers begin with the first one's weights and scale. An optimizer's ``step`` and ``zero_grad``
-        act on the last micro-batch of an update only. A scheduler given here counts global updates (samples seen over
-        the global batch) by itself.
+        device, and all workers begin with the first one's weights and scale. An optimizer acts on the last micro-batch
+        of an update only. A scheduler counts global updates (samples seen over the global batch) by itself.
 
         Raises:
-            ConfigError: called twice, without a model, or with something else; the workers differ in their versions,
-                arguments of ``init``, parameters or optimizers.
+            ConfigError: called twice, or with what it cannot take; the workers differ in what they were given.
             LinkError: another worker did not come; the run's server is not there or refuses.
         """
         if self._worker.models:
@@ -140,13 +144,12 @@ class Run:
         self._gradients.attach(given.models, self._worker.limit)
         self._worker.attach(given.models, counters)
         self._loop.attach(given.models)
-        self._checkpoints.attach(given, counters)
         agreed = self._worker.agree_on_precision()
         self._dtype = getattr(torch, agreed.dtype)
         if self.settings.precision != "float32":
             self.print(f"precision: {agreed.reason}")
         if self.place.plan.resume is not None:
-            self.load(self.place.plan.resume)
+            self._checkpoints.load(Path(self.place.plan.resume))
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
             for model in given.models:
                 keep_gradients(model, self._window)
@@ -198,7 +201,7 @@ class Run:
             return self._loop.training(dataset, collate_fn, shuffle)
         return self._loop.evaluation(dataset, collate_fn)
 
-    def backward(self, loss: Tensor, weight: float | None = None) -> None:
+    def backward(self, loss: Tensor, weight: float | None = None, *, retain_graph: bool = False) -> None:
         """Gradients of ``loss``, weighed so that their sum over all workers is that of one device on the whole batch.
 
         The loss is weighed before backward, never the gradient after it. May be called several times an update, as for
@@ -208,11 +211,12 @@ class Run:
             loss: over the batch that the loader gave last: a mean over its samples, a mean over its tokens, or a sum,
                 as ``reduction`` said in ``init``.
             weight: with ``token-mean``, how many tokens the loss is a mean over.
+            retain_graph: as in ``Tensor.backward``, where another backward goes through the same graph.
 
         Raises:
             ConfigError: outside ``run.loader``; a weight is missing or not wanted.
         """
-        self._gradients.backward(loss, weight)
+        self._gradients.backward(loss, weight, retain_graph)
         if self._window.last:
             with self._loop.watch.exchanging() if self._worker.reduces else nullcontext():
                 self._gradients.reduce()
@@ -290,4 +294,7 @@ class Run:
         Raises:
             ConfigError: there is no checkpoint, it is damaged, or it does not fit; names the first difference.
         """
-        self._checkpoints.load(Path(path))
+        if self.place.plan.resume is None:
+            self._checkpoints.load(Path(path))
+        else:
+            self.print(f"run.load({str(path)!r}) is left out: this run goes on from {self.place.plan.resume}.")

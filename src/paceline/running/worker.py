@@ -59,7 +59,9 @@ class Worker:
         self.models: list[nn.Module] = []
         self.samples_at_once: Callable[[], int] = lambda: 0
         self.progress = Progress(0, -1, 0, ())  # where the run begins
-        self._started = self._initialises = False
+        self.started = self._initialises = False
+        self.given = Things([], [], [], [])
+        self.stop_wanted: Callable[[], bool] = lambda: False
         self.aligned = False  # all peers make the same number of forwards an update
         self.limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
         orphans.end_with_launcher(launch)
@@ -85,7 +87,8 @@ class Worker:
         """Look whether all workers of the job are about to do the same; the first one's loss scale holds for all.
 
         Raises:
-            ConfigError: they differ, or LBFGS is to step where workers reduce together.
+            ConfigError: they differ; LBFGS is to step where workers reduce together; an optimizer holds a parameter of
+                no model.
             LinkError: one did not come.
         """
         if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in given.optimizers):
@@ -146,16 +149,16 @@ class Worker:
 
     def start(self) -> None:
         """Training or evaluation begins: from here on the weights are the run's. Does nothing the second time."""
-        if self._started:
+        if self.started:
             return
-        self._started = True
+        self.started = True
         if isinstance(self._source, ServerSource):
             self.executor.start_from_server(self._initialises, self.progress)
 
     @contextmanager
     def newest_weights(self, progress: Progress) -> Iterator[Progress]:
         """The models hold what a checkpoint should: with a server, its weights. ``progress`` is the loop's own."""
-        if isinstance(self._source, ServerSource) and self._started:
+        if isinstance(self._source, ServerSource) and self.started:
             with self.executor.newest_weights() as known:
                 yield known
         else:
@@ -212,7 +215,8 @@ class Worker:
             failures.write_down(RunFolder(launch.folder).errors, where, error, self._where, self.samples_at_once())
 
     def _close(self) -> None:
-        if not self._failed and not self.stopped and self.distributed and self.executor.training:
+        stopped = self.stopped or self.stop_wanted()
+        if not self._failed and not stopped and self.distributed and self.executor.training:
             early = WorkerError("the recipe ended in the middle of an epoch", where=self._where)
             self._note(early)  # the launcher asks only if the peers that are left behind fail
         self.recorder.close(complete=not self._failed)

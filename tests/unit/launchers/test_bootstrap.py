@@ -28,6 +28,11 @@ def test_a_child_reads_what_its_launcher_wrote(tmp_path: Path) -> None:
     assert launch.launcher == os.getpid()
 
 
+def test_a_launcher_that_has_a_rank_itself_keeps_it_to_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")  # as on a cluster that starts one launcher on each node
+    assert bootstrap.read(bootstrap.child_environment("id", tmp_path, "secret", job=0)).rank == 0
+
+
 @pytest.mark.parametrize("text", ["", "12@another-host", "x@y", "12"])
 def test_a_launcher_on_another_host_is_not_watched(text: str) -> None:
     assert bootstrap.read({bootstrap.LAUNCHER: text}).launcher is None

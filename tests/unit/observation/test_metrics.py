@@ -44,6 +44,12 @@ def test_no_epoch_gives_no_training_and_empty_figures():
     assert metrics.epochs(trace) == []
 
 
+def test_what_was_trained_before_a_resume_counts_once_its_epoch_is_finished():
+    before = Mark("before", 0.0, {"epoch": 0, "start": 0, "stop": 5})
+    assert metrics.samples_before(Trace([worker(marks=[before])])) == 0
+    assert metrics.samples_before(Trace([worker(marks=[before, epoch(0, 0.0, 1.0)])])) == 5
+
+
 def test_an_epoch_of_no_length_divides_by_nothing():
     trace = Trace([worker(spans=[Span("compute", 1.0, 1.0, 4)], marks=[epoch(0, 1.0, 1.0)])])
     assert metrics.usage(trace, together=False) == [metrics.Usage(0, 0.0, 0.0, 0.0)]

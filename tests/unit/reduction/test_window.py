@@ -110,18 +110,6 @@ def test_a_scheduler_that_the_loop_steps_by_epochs_is_refused() -> None:
         scheduler.step()
 
 
-def test_a_step_without_run_backward_is_refused_once_it_would_act() -> None:
-    (model, optimizer), window = ready(), Window()
-    step_in(optimizer, window)
-    window.begin(1, first=True, last=False)
-    optimizer.step()
-    window.begin(1, first=False, last=True)
-    model(torch.ones(1, 1)).sum().backward()
-    with pytest.raises(ConfigError, match=r"Write run.backward\(loss\)"):
-        optimizer.step()
-    assert model.weight.item() == 1.0
-
-
 def test_an_optimizer_that_calls_backward_in_a_closure_may_step() -> None:
     model = nn.Linear(1, 1, bias=False)
     optimizer, window = torch.optim.LBFGS(model.parameters(), max_iter=1), Window()

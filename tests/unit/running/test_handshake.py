@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib import metadata
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ import jobs
 import paceline
 from crew import Crew
 from paceline.errors import ConfigError
+from paceline.hardware import host
 
 
 def train(what: str) -> float:
@@ -25,14 +27,14 @@ def train(what: str) -> float:
     if odd and what == "shape":
         model = nn.Sequential(nn.Linear(2, 3))
     if odd and what == "version":
-        paceline.running.handshake.__version__ = "0.0.9"
+        host.version = lambda name: "0.0.9"
     optimizer = (torch.optim.Adam if odd and what == "optimizer" else torch.optim.SGD)(model.parameters(), lr=0.1)
     precision = "auto" if odd and what == "precision" else "float32"
     run = paceline.init(global_batch=3, seed=int(odd and what == "seed"), precision=precision)
     try:
         run.setup(model, optimizer)
     finally:
-        paceline.running.handshake.__version__ = paceline.__version__
+        host.version = metadata.version
     jobs.done(run)
     return run.global_batch
 

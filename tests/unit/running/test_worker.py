@@ -13,6 +13,7 @@ import paceline
 run = paceline.init(global_batch=2)
 for number in range(1000):
     print("rank", run.place.rank, "says", number)
+run.reduce(0, 1)  # who ends before its peer has connected takes it along
 """
 
 

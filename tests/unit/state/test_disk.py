@@ -232,6 +232,7 @@ DAMAGE: list[tuple[Callable[[Path], Any], str]] = [
     (lambda p: (data(p) / ".metadata").unlink(), r".metadata cannot be read: No such file"),
     (lambda p: (data(p) / ".metadata").write_bytes(pickle.dumps(Bomb())), r".metadata is damaged \(UnpicklingError\)"),
     (lambda p: (data(p) / ".metadata").write_bytes(pickle.dumps([1])), r".metadata is damaged"),
+    (lambda p: (data(p) / ".metadata").write_bytes(b"cbomb\nfuse\n."), r".metadata is damaged \(UnpicklingError\)"),
     (lambda p: truncate(data(p) / "rest.pt"), r"rest.pt is damaged"),
     (lambda p: torch.save(Bomb(), data(p) / "rest.pt"), r"rest.pt is damaged \(UnpicklingError\)"),
     (lambda p: data(p).rename(p / "moved"), r"rest.pt cannot be read: No such file"),
@@ -248,6 +249,8 @@ def test_a_damaged_checkpoint_is_a_sentence_and_executes_nothing(
     saved: Path, harm: Callable[[Path], Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(saved)
+    monkeypatch.syspath_prepend(saved)
+    (saved / "bomb.py").write_text("import os\nos.mkdir('exploded')\n")  # goes off where it is imported
     harm(saved)
     with pytest.raises(ConfigError, match=said):
         disk.load(saved)

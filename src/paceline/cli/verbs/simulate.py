@@ -11,6 +11,7 @@ import typer
 from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
+from paceline.hardware import host
 from paceline.reporting import table
 from paceline.reporting.summary import summarise
 from paceline.schema.profile import Profile
@@ -31,7 +32,7 @@ def command(
     measured = Profile.read(profile)
     made = api.plan(measured, strategy)
     trace = api.simulate(measured, made, epochs=epochs, updates=updates)
-    summary = summarise(trace, made, flags.typed(), [], api.versions())
+    summary = summarise(trace, made, flags.typed(), [], host.versions())
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))

@@ -49,6 +49,11 @@ class Peers:
         """This worker has no samples in the update; its batch only serves to meet the peers."""
         return self._window.open and self._window.samples == 0
 
+    @property
+    def weightless(self) -> bool:
+        """The loss of this worker's batch counts for nothing, though its samples are seen."""
+        return self._window.weightless
+
     def gather(self, row: Tensor) -> Tensor:
         """The rows (values) of all peers (peers, values), the same on each."""
         if self._group is None:
@@ -134,8 +139,8 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         input, weight, count, mean, scale = ctx.saved_tensors
         others, shape = axes(input)
-        gradient = gradient.to(mean.dtype)
         normal = (input - mean.view(shape)).mul_(scale.view(shape))
+        gradient = torch.zeros_like(normal) if ctx.peers.weightless else gradient.to(mean.dtype)
         size = 0 if ctx.idle else input.size(0)
         sums = torch.stack((gradient[:size].sum(others), (gradient * normal)[:size].sum(others)))
         to_input, (to_bias, to_weight) = None, sums
