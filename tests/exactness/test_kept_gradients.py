@@ -126,6 +126,122 @@ def test_a_second_loss_that_one_worker_leaves_out_changes_nothing_of_the_first(c
     alike(crew.run(twice, workers(5, 3), [21]), reference, 1e-10)
 
 
+def guarded(splits: str) -> dict[str, Any]:
+    """Updates whose norm is too large are dropped by ``zero_grad``; gradients are halved by hand, in new tensors."""
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs(1):
+        for number, (_, x, y) in enumerate(run.loader(data(), shuffle=False)):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            norm = run.clip_grad_norm_(model, 100.0)
+            if norm > 2.0:
+                optimizer.zero_grad()
+                continue
+            if splits == "whole" and number % 2 == 0:
+                for parameter in model.parameters():
+                    parameter.grad = parameter.grad * 0.5
+                continue
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, model)
+
+
+@pytest.mark.parametrize(("splits", "micro_batch"), [("whole", None), ("pieces", 2)])
+def test_what_all_workers_do_to_the_gradient_of_the_update_holds(
+    crew: Crew, splits: str, micro_batch: int | None
+) -> None:
+    (one,) = crew.run(guarded, workers(8), splits, strategy="alone")
+    alike(crew.run(guarded, workers(4, 4, micro_batch=micro_batch), splits), one, 1e-10)
+    alike(crew.run(guarded, workers(8, micro_batch=micro_batch), splits, strategy="alone"), one, 1e-10)
+
+
+def by_batches(every: int) -> None:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _ in run.epochs(2):
+        for number, (_, x, y) in enumerate(run.loader(data())):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            if number % every == every - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+
+
+def test_a_step_every_second_batch_is_refused_where_workers_have_different_numbers_of_them(crew: Crew) -> None:
+    for error in crew.outcomes(by_batches, workers(4, 4, micro_batch=2), 2, strategy="allreduce"):
+        with pytest.raises(ConfigError, match=r"have stepped in .* updates.*by run.samples_seen, not by batches"):
+            raise error
+
+
+def cleared_in_between() -> None:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    for _, x, y in run.loader(data()):
+        run.backward(nn.functional.mse_loss(model(x), y))
+        optimizer.zero_grad()
+        run.backward(model(x).mean())
+
+
+def stepping_inside() -> None:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    model[0].weight.register_post_accumulate_grad_hook(lambda _: optimizer.step())
+    for _, x, y in run.loader(data()):
+        run.backward(nn.functional.mse_loss(model(x), y))
+
+
+def summing_up() -> None:
+    model = small()
+    run = paceline.init(global_batch=8)
+    model = run.setup(model)
+    for _, x, y in run.loader(data()):
+        run.backward(nn.functional.mse_loss(model(x), y))
+        run.reduce(1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (cleared_in_between, "came after a zero_grad in one batch"),
+        (stepping_inside, r"optimizer.step\(\) was called inside run.backward"),
+        (summing_up, "workers take different numbers of micro-batches"),
+    ],
+)
+def test_what_micro_batches_would_make_wrong_is_refused(crew: Crew, job: Any, said: str) -> None:
+    for error in crew.outcomes(job, workers(4, 4, micro_batch=2), strategy="allreduce"):
+        if not str(error).startswith("["):  # the other one only lost its peer
+            with pytest.raises(ConfigError, match=said):
+                raise error
+
+
+def frozen_with_a_past() -> dict[str, Any]:
+    model = small()
+    model(torch.ones(1, 6).double()).sum().backward()
+    model[0].requires_grad_(False)
+    run = paceline.init(global_batch=8)
+    model, optimizer = run.setup(model, torch.optim.SGD(model[2].parameters(), lr=0.1))
+    optimizer.zero_grad()
+    seen = 0
+    for _ in run.epochs(1):
+        for _, x, y in run.loader(data(9)):
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+            seen += run.samples
+    return jobs.result(run, model, seen=run.reduce(seen, 1) * run.world_size)
+
+
+def test_a_layer_that_was_frozen_with_a_gradient_trains_no_more(crew: Crew) -> None:
+    """Nine samples in updates of 8: the idle worker counts none in the last one."""
+    (one,) = crew.run(frozen_with_a_past, workers(8), strategy="alone")
+    results = crew.run(frozen_with_a_past, workers(5, 3))
+    alike(results, one, 1e-10)
+    assert [result["seen"] for result in results] == [9, 9]
+
+
 def uneven_calls() -> None:
     model = small()
     run = paceline.init(global_batch=8)

@@ -136,8 +136,8 @@ def test_any_split_is_one_batch(
 
 
 def close(seen: Tensor, expected: Tensor, scale: Tensor | None = None) -> None:
-    """Equal to 1e-12 of the largest value, or of ``scale``'s where differences of such values cancel."""
-    largest = (expected if scale is None else scale).abs().max()
+    """Equal to 1e-12 of the largest value, or of ``scale``'s where that is larger and differences of such cancel."""
+    largest = max(value.abs().max() for value in (expected, scale) if value is not None)
     assert (seen - expected).abs().max() <= 1e-12 * largest + 1e-14
 
 

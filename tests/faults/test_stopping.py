@@ -73,7 +73,7 @@ def test_a_signal_to_the_launcher_saves_at_the_next_update_and_the_run_goes_on_t
     command.process.send_signal(number)
     code, errors = command.end()
     assert code == 130
-    assert "Go on with --resume out" in errors
+    assert "Go on with the same command and --resume out" in errors
     state, _ = disk.load(tmp_path / "out" / "checkpoint")
     assert len(drawn(tmp_path)) == state.samples_seen
     if strategy != "hybrid":

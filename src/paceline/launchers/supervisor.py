@@ -181,7 +181,7 @@ class Supervisor:
         end_members(self._id, STOP_SECONDS, hurry=lambda: len(self._signals) > 1)
         remedy = f"Its logs are in {self.folder.logs}."
         if self.folder.saved != self._saved_before:
-            remedy = f"Go on with --resume {self.folder.path}."
+            remedy = f"Go on with the same command and --resume {self.folder.path}."
         raise StoppedError(f"the run was stopped by {name}", remedy=remedy)
 
     @contextmanager

@@ -36,10 +36,11 @@ class Bucket:
         return self.flat[: sum(view.numel() for view in self.views)]
 
     def put_aside(self) -> None:
-        """Take away what an earlier reduction has left: it is the same on all workers, and no part of a new sum."""
+        """Take away the gradients there are."""
         for parameter, view in self._pairs():
-            if parameter.grad is not None and _lies_in(parameter.grad, view):
-                self._held.append((parameter, view, view.clone()))
+            if parameter.grad is not None:
+                inside = _lies_in(parameter.grad, view)
+                self._held.append((parameter, view, view.clone() if inside else parameter.grad))
                 parameter.grad = None
 
     def give_back(self) -> None:

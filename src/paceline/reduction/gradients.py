@@ -86,6 +86,7 @@ class Gradients:
         """After the last micro-batch's backward: sum over the workers, and divide once by what all losses count for."""
         self._total = self._reducer.finish(self._mine(present=True), self._weights.nominal)
         self._weights.settle(self._total)
+        self._window.reduced = True
 
     def end(self) -> Tally:
         """The update is over for this worker's loop; where it left out a backward, its peers are not left waiting."""
@@ -96,5 +97,6 @@ class Gradients:
 
     def _mine(self, present: bool) -> Tally:
         numbers = {"samples": self._weights.samples, "weight": self._weights.weight} if present else {}
-        numbers |= {"ahead": self.ahead, "present": present, "stop": self.stop, "update": self._window.update}
+        numbers |= {"ahead": self.ahead, "present": present, "stop": self.stop}
+        numbers |= {"update": self._window.update, "steps": self._window.steps}
         return Tally.of(self._rank, self._workers, **numbers)

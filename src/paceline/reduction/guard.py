@@ -24,8 +24,7 @@ class Guard:
     def __init__(self, window: Window, models: Sequence[nn.Module]) -> None:
         self._window, self._models = window, models
         self._names = self._parameters()
-        self._ours = False
-        self._versions: dict[Tensor, int] = {}
+        self._left: dict[Tensor, tuple[Tensor, int]] = {}  # gradients as the last micro-batch has left them
         for parameter in self._names:
             if parameter.requires_grad:
                 parameter.register_post_accumulate_grad_hook(self._made)  # type: ignore[no-untyped-call]
@@ -40,7 +39,7 @@ class Guard:
 
     def begin_update(self) -> None:
         """A new update: what becomes of the gradients up to its first backward is the loop's own affair."""
-        self._versions = {}
+        self._left = {}
 
     @contextmanager
     def backward(self) -> Iterator[None]:
@@ -49,22 +48,23 @@ class Guard:
         Raises:
             ConfigError: a gradient that an earlier micro-batch of this update has left is not what it was.
         """
-        for parameter, version in self._versions.items():
-            if parameter.grad is None or parameter.grad._version != version:
+        for parameter, (gradient, version) in self._left.items():
+            if parameter.grad is not gradient or gradient._version != version:
                 raise ConfigError(
                     f"the gradient of '{self._names[parameter]}' was changed between two micro-batches of one update",
                     expected=f"changes by {_WITH}, which wait for the last one",
+                    remedy="Make others after run.backward where the share fits at once: raise micro_batch.",
                 )
-        self._ours = True
+        self._window.in_backward = True
         try:
             yield
         finally:
-            self._ours = False
-        adding = [] if self._window.last else [p for p in self._names if p.grad is not None]
-        self._versions = {p: p.grad._version for p in adding if p.grad is not None}
+            self._window.in_backward = False
+        adding = () if self._window.last else self._names
+        self._left = {p: (p.grad, p.grad._version) for p in adding if p.grad is not None}
 
     def _made(self, parameter: Tensor) -> None:
-        if self._window.open and not self._ours:
+        if self._window.open and not self._window.in_backward:
             raise ConfigError(
                 "loss.backward() made gradients in the training loop, where they must be weighed and summed",
                 expected="run.backward(loss)", remedy="For gradients that nothing trains on: torch.autograd.grad.",

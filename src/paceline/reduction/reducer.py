@@ -51,20 +51,22 @@ class Reducer:
         self._parts = [
             _Part(model, own, workers, group) for (model, own), group in zip(owned.items(), groups, strict=True)
         ]
-        self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad]
+        self._frozen = [p for model in models for p in model.parameters() if not p.requires_grad and p.grad is None]
+        self._ready = True  # gradients are what an update, or an earlier backward of this one, has left
         self._present: Tensor | None = None  # how many of this update's backward calls each worker came to
         self._count, self._usual = 0, 1  # reductions in this update, and in the one before
 
     def begin_update(self) -> None:
         """A new update: nothing is reduced yet."""
-        self._present = None
+        self._present, self._ready = None, True
         self._usual = self._count or self._usual
         self._count = 0
 
     def put_aside(self) -> None:
-        """Before each backward: what is reduced already."""
-        for part in self._parts:
+        """Before each backward: what is reduced already. It is the same on all workers, and no part of a new sum."""
+        for part in self._parts if self._ready else ():
             part.put_aside()
+        self._ready = False
 
     def arm(self) -> None:
         """Backward of the last micro-batch begins."""
@@ -97,6 +99,7 @@ class Reducer:
                 part.multiply(correction)
         for part in self._parts:
             part.give_back()
+        self._ready = True
         total = total.with_present(self._present)
         self._present = total.of_row("present")
         return total
@@ -216,7 +219,7 @@ class _Part:
         return touched
 
     def put_aside(self) -> None:
-        """Take away what an earlier reduction has left."""
+        """Take away the gradients there are."""
         for bucket in self.buckets:
             bucket.put_aside()
 

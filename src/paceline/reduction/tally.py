@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ROWS = ("samples", "weight", "ahead", "present", "stop", "update")
+ROWS = ("samples", "weight", "ahead", "present", "stop", "update", "steps")
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Tally:
     present: how many backward calls its loop came to.
     stop: 1 where a signal asked the run to end.
     update: the number of the update its loop is in.
+    steps: updates before it in which an optimizer stepped.
 
     ``values`` has shape (rows, workers) and may lie on an accelerator, where ``row`` waits for it.
     """

@@ -24,15 +24,19 @@ class Window:
         self.first = self.last = True
         self.update = 0
         self.stepped = 0  # the update in which an optimizer stepped last
+        self.steps = 0  # updates in which one did
+        self.in_backward = False  # run.backward is at work
+        self.reduced = False  # the update's gradient is there
         self.accumulating = False
         self.weightless = False  # the running backward counts for nothing, whatever its gradients are
         self._step_passed = False  # the loop came to a step in this micro-batch
+        self._backward_passed = self._cleared = False  # to a backward, and to a zero_grad after it
 
     def begin(self, samples: int, first: bool, last: bool) -> None:
         """A micro-batch of ``samples`` samples; ``last`` completes the update."""
         self.open = self.unfinished = True
         self.samples, self.first, self.last = samples, first, last
-        self._step_passed = False
+        self._step_passed = self._backward_passed = self._cleared = self.reduced = False
         if first:
             self.update += 1
             self.accumulating = False
@@ -41,23 +45,39 @@ class Window:
         """A backward of this update begins; in an update of several micro-batches its gradient must be kept.
 
         Raises:
-            ConfigError: it comes after a step, which in an update of several micro-batches has not happened yet.
+            ConfigError: it comes after a step or zero_grad, which in an update of several micro-batches come later.
         """
-        if self._step_passed and not (self.first and self.last):
+        if (self._step_passed or self._cleared) and not (self.first and self.last):
             raise ConfigError(
-                "run.backward came after a step in one batch, and this worker's share is cut into micro-batches, where "
-                "steps wait for the last one",
-                expected="all backward calls of a batch before its steps, or a share that fits at once",
+                f"run.backward came after a {'step' if self._step_passed else 'zero_grad'} in one batch, and this "
+                "worker's share is cut into micro-batches, where both wait for the last one",
+                expected="all backward calls of a batch before them, or a share that fits at once",
                 remedy="Raise micro_batch in the cluster file, or lower the global batch.",
             )
+        self._backward_passed = True
         self.accumulating = not (self.first and self.last)
 
     def step(self) -> bool:
-        """The loop comes to a step; True if it is due."""
+        """The loop comes to a step; True if it is due.
+
+        Raises:
+            ConfigError: it is inside a backward, where gradients are not those of all workers yet.
+        """
+        if self.in_backward:
+            raise ConfigError(
+                "optimizer.step() was called inside run.backward", expected="a call after it, with all gradients in"
+            )
         self._step_passed = True
-        if self.last:
+        if self.last and self.stepped != self.update:
+            self.steps += 1
             self.stepped = self.update
         return self.last
+
+    def clears(self) -> bool:
+        """The loop comes to a zero_grad; True if it may act: nothing is still being added up."""
+        may = not self.accumulating or self.reduced
+        self._cleared = self._cleared or (self._backward_passed and not may)
+        return may
 
     @property
     def stepped_now(self) -> bool:
@@ -97,7 +117,7 @@ def keep_gradients(thing: Optimizer | nn.Module, window: Window) -> None:
 
     @wraps(zero_grad)
     def gated(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not window.accumulating or window.stepped_now:
+        if window.clears():
             zero_grad(*args, **kwargs)
 
     setattr(thing, "zero_grad", MethodType(gated, thing))  # noqa: B010

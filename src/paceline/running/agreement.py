@@ -10,6 +10,7 @@ import torch.distributed as dist
 
 from paceline.data.streams import Stream
 from paceline.errors import ConfigError
+from paceline.reduction.tally import Tally
 from paceline.running.worker import Worker
 from paceline.state import snapshot
 
@@ -54,27 +55,54 @@ def agree_on_streams(worker: Worker, stream: Stream) -> list[int]:
     return counts
 
 
-def catch_up(worker: Worker, present: Sequence[float]) -> None:
+def check_alike(total: Tally, where: str) -> None:
+    """Look whether the workers have added up gradients of one update, after as many steps.
+
+    Raises:
+        ConfigError: they have not.
+    """
+    updates, steps = total.row("update"), total.row("steps")
+    if min(updates) < max(updates):
+        raise ConfigError(
+            "the workers came to different numbers of run.backward calls in one update",
+            remedy="Make the same calls on every worker: run.backward(0 * loss) where there is nothing to learn.",
+            where=where,
+        )
+    if min(steps) < max(steps):
+        raise ConfigError(
+            f"the workers' optimizers have stepped in {min(steps):.0f} to {max(steps):.0f} updates",
+            expected="the same number on all, for a step is left out by all workers or none",
+            remedy="Count updates by run.samples_seen, not by batches: a worker may take its share in several.",
+            where=where,
+        )
+
+
+def catch_up(worker: Worker, present: Sequence[float], steps: int) -> int:
     """Some loops have left out a backward of this update, and with it a step: they take the state of one that did not.
 
     Args:
         worker: this one; all of them must call it.
         present: for each worker, how many backward calls its loop came to.
+        steps: how many updates this worker has stepped in.
+
+    Returns:
+        The same of the worker whose state they took.
     """
     given, most, mine = worker.given, max(present), worker.place.member.position
     source = present.index(most)
     parameters = [parameter for model in given.models for parameter in model.parameters()]
-    told: list[Any] = [None, []]
+    told: list[Any] = [None, [], steps]
     if mine == source:
         state = snapshot.take(given.models, given.optimizers, [], given.scalers)
         told[0] = snapshot.Snapshot({name: tensor.cpu() for name, tensor in state.tensors.items()}, state.rest)
         told[1] = [None if parameter.grad is None else parameter.grad.cpu() for parameter in parameters]
     dist.broadcast_object_list(told, src=source)
     if present[mine] < most:
-        state, gradients = told
+        state, gradients, _ = told
         snapshot.restore(state, given.models, given.optimizers, [], given.scalers)
         for parameter, gradient in zip(parameters, gradients, strict=True):
             if gradient is None:
                 parameter.grad = None
             elif parameter.grad is not None:
                 parameter.grad.copy_(gradient)
+    return int(told[2])

@@ -45,7 +45,18 @@ class Checkpoints:
             self._write(path)
 
     def load(self, path: Path) -> None:
-        """Take everything from a checkpoint; see ``Run.load``."""
+        """Take everything from a checkpoint; see ``Run.load``. What ``--resume`` asked for comes before it."""
+        if (asked := self._worker.place.plan.resume) is None:
+            self._take(path)
+        elif self._worker.place.is_main:
+            print(f"run.load({str(path)!r}) is left out: this run goes on from {asked}.", flush=True)
+
+    def resume(self) -> None:
+        """Go on from the checkpoint that the plan names, if it names one."""
+        if (asked := self._worker.place.plan.resume) is not None:
+            self._take(Path(asked))
+
+    def _take(self, path: Path) -> None:
         self._loop.check_resume()
         state, saved = self._read(path)
         self._fits(state, path)
@@ -54,8 +65,19 @@ class Checkpoints:
         for counter in self._worker.executor.counters:
             counter.resume(state.updates)
         self._loop.resume(state)
+        if self._worker.place.is_main:
+            print(f"going on in epoch {self._loop.first}, after {state.samples_seen:,} samples", flush=True)
         if self._worker.place.is_main and state.plan_hash != plan_hash(self._worker.place):
             self._warn_of_dropout(given.models)
+
+    def check_left(self, epochs: int) -> None:
+        """Raises ConfigError if the person who asked for a resume gets nothing trained: likely a flag was forgotten."""
+        resume = self._worker.place.plan.resume
+        if resume is not None and epochs <= self._loop.first:
+            raise ConfigError(
+                f"{resume} has epochs 0 to {self._loop.first - 1} behind it, and run.epochs was given {epochs}",
+                remedy="Type the whole command of the stopped run, with its script's arguments, and --resume.",
+            )
 
     def stop(self, together: bool) -> None:
         """A signal asked for it: save what there is, and end this process.

@@ -21,7 +21,7 @@ from paceline.reduction.buffers import Kept, merge_buffers
 from paceline.reduction.gradients import Gradients
 from paceline.reduction.tally import Tally
 from paceline.reduction.window import Window
-from paceline.running.agreement import agree_on_streams, catch_up
+from paceline.running.agreement import agree_on_streams, catch_up, check_alike
 from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
 from paceline.schema.checkpoint import State
@@ -227,20 +227,11 @@ class Loop:
         self._look_at_probe()
 
     def _close(self, total: Tally) -> None:
-        """What the workers have told one another in this update.
-
-        Raises:
-            ConfigError: they were not in the same one.
-        """
-        updates, present = total.row("update"), total.row("present")
-        if min(updates) < max(updates):
-            raise ConfigError(
-                "the workers came to different numbers of run.backward calls in one update",
-                remedy="Make the same calls on every worker: run.backward(0 * loss) where there is nothing to learn.",
-                where=str(self._place),
-            )
+        """What the workers have told one another in this update."""
+        check_alike(total, str(self._place))
+        present = total.row("present")
         if min(present) < max(present):
-            catch_up(self._worker, present)
+            self._window.steps = catch_up(self._worker, present, self._window.steps)
         if any(total.row("stop")):
             self._executor.stopping = True
 

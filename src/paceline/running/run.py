@@ -112,6 +112,11 @@ class Run:
         """Samples trained by the whole cluster so far; in asynchronous strategies, as of this group's last exchange."""
         return self._worker.executor.samples_seen
 
+    @property
+    def samples(self) -> int:
+        """Samples of the latest batch that train: 0 where this worker has none and only keeps step with its peers."""
+        return self._window.samples
+
     def setup(self, *things: Any) -> Any:
         """Make models, optimizers, schedulers and gradient scalers ready; returns them in the order given.
 
@@ -148,8 +153,7 @@ class Run:
         self._dtype = getattr(torch, agreed.dtype)
         if self.settings.precision != "float32":
             self.print(f"precision: {agreed.reason}")
-        if self.place.plan.resume is not None:
-            self._checkpoints.load(Path(self.place.plan.resume))
+        self._checkpoints.resume()
         if self._worker.accumulates:  # elsewhere the models' own zero_grad needs no gate, and the models stay picklable
             for model in given.models:
                 keep_gradients(model, self._window)
@@ -158,6 +162,7 @@ class Run:
     def epochs(self, count: int) -> Iterator[int]:
         """Epoch numbers from 0, or from the one that a checkpoint was saved in; ``loader`` shuffles by them."""
         self._loop.epochs = count
+        self._checkpoints.check_left(count)
         for epoch in range(self._loop.first, count):
             self._loop.epoch = epoch
             yield epoch
@@ -242,14 +247,10 @@ class Run:
         """``total / count``, both summed over the whole cluster; nan if the count is 0. Every worker must call it.
 
         Raises:
-            ConfigError: inside a training loop whose groups do not take the same number of steps.
+            ConfigError: inside a training loop that not all workers go through as often.
         """
-        if self._window.open and self.place.layout.server:
-            raise ConfigError(
-                f"run.reduce was called inside the training loop of {self.place.plan.strategy}, where groups take "
-                "different numbers of steps and would wait for each other",
-                remedy="Call it after the loop.",
-            )
+        if self._window.open:
+            self._worker.check_in_step()
         self._worker.start()
         values = torch.tensor([float(total), float(count)], dtype=torch.float64)
         self._worker.sum_over_cluster(values)
@@ -294,7 +295,4 @@ class Run:
         Raises:
             ConfigError: there is no checkpoint, it is damaged, or it does not fit; names the first difference.
         """
-        if self.place.plan.resume is None:
-            self._checkpoints.load(Path(path))
-        else:
-            self.print(f"run.load({str(path)!r}) is left out: this run goes on from {self.place.plan.resume}.")
+        self._checkpoints.load(Path(path))

@@ -164,6 +164,18 @@ class Worker:
         else:
             yield progress
 
+    def check_in_step(self) -> None:
+        """Raises ConfigError if a collective in the training loop would not find every worker there."""
+        pieces = self.reduces and any(worker.micro_batch is not None for worker in self.place.job.workers)
+        if not (self.place.layout.server or pieces):
+            return
+        whose, what = ("groups", "steps") if self.place.layout.server else ("workers", "micro-batches")
+        raise ConfigError(
+            f"run.reduce was called inside the training loop of {self.place.plan.strategy}, where {whose} take "
+            f"different numbers of {what} and would wait for each other",
+            remedy="Call it after the loop.",
+        )
+
     def sum_over_cluster(self, values: Tensor) -> None:
         """Sum float64 ``values`` in place over all workers of the run."""
         if self.reduces:

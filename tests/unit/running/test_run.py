@@ -137,7 +137,12 @@ def test_what_the_command_line_goes_on_from_comes_before_the_scripts_own(
     set_up(later)
     later.load(tmp_path / "old")
     assert later.samples_seen == 10
-    assert "run.load" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "going on in epoch 1, after 10 samples" in said
+    assert "run.load" in said
+    with pytest.raises(ConfigError, match=r"epochs 0 to 0 behind it, and run.epochs was given 1.*whole command"):
+        list(later.epochs(1))
+    assert trained(later, 2) == [list(range(10))]
 
 
 def test_a_probe_of_a_short_stream_begins_it_again_and_again(run: Run) -> None:
