@@ -81,7 +81,8 @@ def test_every_command_exists(line: str) -> None:
     if program == "make":
         done = subprocess.run(["make", "-n", verb], cwd=HOME, capture_output=True, text=True)
     else:
-        flags = [word for word in rest if word.startswith("--") and word != "--"]
+        own = rest[: rest.index("--")] if "--" in rest else rest
+        flags = [word for word in own if word.startswith("--")]
         done = subprocess.run([sys.executable, "-m", program, verb, "--help"], capture_output=True, text=True)
         assert [flag for flag in flags if flag not in done.stdout] == []
     assert done.returncode == 0, done.stderr
