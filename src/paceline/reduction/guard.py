@@ -10,8 +10,6 @@ from torch import Tensor, nn
 from paceline.errors import ConfigError
 from paceline.reduction.window import Window
 
-_WITH = "optimizer.zero_grad, model.zero_grad, run.clip_grad_norm_"
-
 
 class Guard:
     """Watches the gradients of ``models``, which from here on only ``run.backward`` may make inside an update.
@@ -52,7 +50,7 @@ class Guard:
             if parameter.grad is not gradient or gradient._version != version:
                 raise ConfigError(
                     f"the gradient of '{self._names[parameter]}' was changed between two micro-batches of one update",
-                    expected=f"changes by {_WITH}, which wait for the last one",
+                    expected="optimizer.zero_grad, model.zero_grad or run.clip_grad_norm_, which wait for the last one",
                     remedy="Make others after run.backward where the share fits at once: raise micro_batch.",
                 )
         self._window.in_backward = True

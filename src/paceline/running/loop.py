@@ -228,6 +228,7 @@ class Loop:
 
     def _close(self, total: Tally) -> None:
         """What the workers have told one another in this update."""
+        total = Tally(total.values.cpu())  # the device is waited for once
         check_alike(total, str(self._place))
         present = total.row("present")
         if min(present) < max(present):
