@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from paceline.schema.cluster import Emulation
+from paceline.schema.profile import Point
 from paceline.schema.record import Record
 
 Positive = Annotated[int, Field(ge=1)]
@@ -28,8 +29,19 @@ class WorkerPlan(Record):
     solo_samples_per_second: float | None = None
     fixed_seconds: Annotated[float, Field(ge=0)] = 0.0
     sample_seconds: Annotated[float, Field(gt=0)] | None = None
+    table: tuple[Point, ...] = ()
+    loading_seconds: Annotated[float, Field(ge=0)] = 0.0
+    predicted_samples_per_second: float | None = None
     uuid: str | None = None
     name: str | None = None
+
+
+class Alternative(Record):
+    """What this plan was chosen over, and why it lost. Rates are samples/s; None: it cannot run here."""
+
+    strategy: str
+    predicted_samples_per_second: float | None
+    why: str
 
 
 class JobPlan(Record):
@@ -45,8 +57,12 @@ class JobPlan(Record):
 
 
 class Plan(Record):
-    """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan. ``rule``: what a server
-    does with a push; ``resume``: the checkpoint it goes on from."""
+    """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
+
+    ``rule``: what a server does with a push. ``shards``: ports that the server is split over. ``most_gain``: what any
+    split can gain over an even one (R_max = max c * mean(1/c), with c the seconds of a sample). ``resume``: the
+    checkpoint it goes on from.
+    """
 
     version: Literal[1] = 1
     strategy: str
@@ -57,6 +73,10 @@ class Plan(Record):
     limit_samples_per_second: float | None = None
     predicted_samples_per_second: float | None = None
     reason: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    most_gain: float | None = None
+    predicted_staleness: float | None = None
+    shards: Positive = 1
     rule: str = "merge"
     probe_seconds: float | None = None
     resume: str | None = None

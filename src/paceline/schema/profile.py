@@ -7,13 +7,38 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from paceline.schema.cluster import Emulation
+from paceline.schema.network import Link, Network
 from paceline.schema.record import Record
 
 
+class Point(Record):
+    """A measured batch: ``seconds`` is the median of ``count`` updates of ``samples`` samples."""
+
+    samples: Annotated[int, Field(ge=1)]
+    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    count: Annotated[int, Field(ge=1)] = 1
+
+
+class Pair(Link):
+    """The wire between two devices, by rank, one direction."""
+
+    ranks: tuple[int, int]
+
+
+class RatePoint(Record):
+    """Each optimizer group's learning rate once ``samples`` samples are trained."""
+
+    samples: int
+    rates: list[float]
+
+
 class DeviceProfile(Record):
-    """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included;
-    such a batch takes ``fixed_seconds + batch * sample_seconds``, and of the device's ``memory_bytes`` it needs
-    ``fixed_bytes + batch * sample_bytes``, where that could be measured."""
+    """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included.
+
+    A batch of b samples takes ``fixed_seconds + b * sample_seconds``, fitted to the measured ``table``; of the device's
+    ``memory_bytes`` it needs ``fixed_bytes + b * sample_bytes``, where that could be measured. ``loading_seconds``: of
+    reading one sample, which comes on top.
+    """
 
     group: str
     device: str
@@ -24,6 +49,8 @@ class DeviceProfile(Record):
     samples_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    table: tuple[Point, ...] = ()
+    loading_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     uuid: str | None = None
     name: str | None = None
     memory_bytes: Annotated[int, Field(gt=0)] | None = None
@@ -33,7 +60,11 @@ class DeviceProfile(Record):
 
 class Profile(Record):
     """All devices of a cluster, in rank order, for one recipe. ``model_bytes``: float32 bytes of one exchange.
-    ``learning_rate``: what ``lr_rule`` made of it."""
+
+    ``learning_rate``: what ``lr_rule`` made of it. ``rates``: learning rates over samples, of a scheduler given to
+    ``run.setup``. ``recipe``: the script and its arguments, empty where times are known from elsewhere.
+    ``pairs``: the wires between devices as they were measured; ``network`` is what plans and simulations go by.
+    """
 
     version: Literal[1] = 1
     cluster: str
@@ -42,6 +73,10 @@ class Profile(Record):
     model_bytes: Annotated[int, Field(ge=0)]
     epoch_samples: Annotated[int, Field(ge=1)]
     learning_rate: str = ""
+    rates: tuple[RatePoint, ...] = ()
+    recipe: tuple[str, ...] = ()
+    network: Network = Network()
+    pairs: tuple[Pair, ...] = ()
     devices: Annotated[list[DeviceProfile], Field(min_length=1)]
 
     @property

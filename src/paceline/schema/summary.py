@@ -16,7 +16,8 @@ class Staleness(Record):
 
 
 class DeviceSummary(Record):
-    """One device. ``busy``, ``waiting`` and ``exchanging`` are parts of its training time; rates are samples/s."""
+    """One device. ``busy``, ``loading``, ``waiting`` and ``exchanging`` are parts of its training time; what is left of
+    it is the user's own code and ours. Rates are samples/s."""
 
     rank: int
     group: str
@@ -28,6 +29,8 @@ class DeviceSummary(Record):
     busy: float
     waiting: float
     exchanging: float
+    loading: float = 0.0
+    predicted_samples_per_second: float | None = None
 
 
 class EpochSummary(Record):
@@ -62,6 +65,7 @@ class Summary(Record):
     fraction_of_limit: float | None
     predicted_samples_per_second: float | None
     prediction_error: float | None
+    most_gain: float | None = None
     accuracy: float | None
     staleness: Staleness
     devices: list[DeviceSummary]

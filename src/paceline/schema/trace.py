@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SpanKind = Literal["compute", "exchange", "wait"]
+SpanKind = Literal["compute", "exchange", "wait", "load"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stretch of a worker's time. ``samples`` counts what a compute span trained."""
+    """One stretch of a worker's time. ``samples`` counts what a compute span trained. ``load``: reading data."""
 
     kind: SpanKind
     start: float
@@ -23,7 +23,7 @@ class Mark:
     """Something that happened at one moment.
 
     Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``, ``memory``, ``rates``,
-    ``before``.
+    ``before``, ``wires``, ``shares``.
     """
 
     kind: str

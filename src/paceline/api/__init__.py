@@ -1,0 +1,28 @@
+"""The verbs as functions: the only files that join stages, and hand ``price`` to planning."""
+
+from paceline.api.checkpoints import export, inspect
+from paceline.api.demonstration import demo
+from paceline.api.foreseeing import plan, simulate
+from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
+from paceline.api.serving import serve
+from paceline.api.training import Watcher, probe, report, run, write_report
+from paceline.launchers.recipe import Recipe
+
+__all__ = [
+    "PROBE_SECONDS",
+    "Diagnosis",
+    "Recipe",
+    "Watcher",
+    "cluster",
+    "demo",
+    "doctor",
+    "export",
+    "inspect",
+    "plan",
+    "probe",
+    "report",
+    "run",
+    "serve",
+    "simulate",
+    "write_report",
+]

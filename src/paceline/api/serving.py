@@ -1,0 +1,44 @@
+"""The parameter server as a process of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from paceline.errors import ConfigError
+from paceline.launchers.folder import RunFolder
+from paceline.schema.record import write_atomically
+
+
+def serve(
+    groups: int, global_batch: int, *, rule: str, host: str, port: int, timeout: float, ready_file: Path | None
+) -> None:
+    """Serve one run's parameters until all groups have come and gone.
+
+    Raises:
+        ConfigError: no token in the environment, or an unknown rule.
+        LaunchError: the port is taken.
+    """
+    import json
+
+    from paceline import ports, tables
+    from paceline.launchers import bootstrap, orphans
+    from paceline.server import app, rules
+    from paceline.server.program import ParameterServer
+    from paceline.transports import TABLE
+    from paceline.transports.base import Transport
+
+    launch = bootstrap.read()
+    if not launch.token:
+        raise ConfigError("PACELINE_TOKEN is not set", remedy="Set it to a long random string, the same on all hosts.")
+    orphans.end_with_launcher(launch)
+    server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout)
+    door = ports.listen(host, port)
+    kind: type[Transport] = tables.load("transport", TABLE, "pair")
+    meeting = kind.listen(host, 0, timeout)
+    url = f"http://{host}:{door.getsockname()[1]}"
+    if ready_file is not None:
+        write_atomically(ready_file, json.dumps({"url": url, "host": host}))
+    print(f"serving on {url}", flush=True)
+    app.run(app.app(server, launch.token, meeting.open, meeting.port), door, server)
+    if launch.folder is not None:
+        write_atomically(RunFolder(launch.folder).events, json.dumps(server.status()["events"]))

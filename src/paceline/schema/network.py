@@ -1,0 +1,44 @@
+"""The wires between devices: what a cluster file says of them, or a probe measured."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from paceline.schema.record import Record
+
+Rate = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+
+
+class Link(Record):
+    """One direction of a wire or of a port. Defaults: gloo on loopback, as `paceline bench link` measures it."""
+
+    bytes_per_second: Rate = 1.2e9
+    latency: Seconds = 3e-4
+
+
+class Between(Link):
+    """The wire between two groups, shared by all that crosses it in one direction."""
+
+    groups: tuple[str, str]
+
+
+class Network(Record):
+    """All wires of a cluster.
+
+    default: where nothing more exact is said.
+    inside: of each group, between its devices.
+    ports: of each group, its own way out (and in) to all others and to the server, shared by all its transfers.
+    between: wires between two groups, tighter than the ports of both.
+    server: the port of each shard of the parameter server, shared by all groups.
+    server_at: the group whose ``between`` wires lead to the server too; the server then stands there.
+    """
+
+    default: Link = Link()
+    inside: dict[str, Link] = Field(default_factory=dict)
+    ports: dict[str, Link] = Field(default_factory=dict)
+    between: tuple[Between, ...] = ()
+    server: Link | None = None
+    server_at: str | None = None
