@@ -13,8 +13,9 @@ from typing import Any
 import simpy
 
 from paceline.cost.compute import seconds
-from paceline.cost.network import Wire
+from paceline.cost.network import ring, transfer
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
+from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan, Plan
 from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
 from paceline.server.ledger import Replica
@@ -22,14 +23,14 @@ from paceline.simulating.resources import Gate, Server, Steps, members
 from paceline.strategies import base
 from paceline.strategies.base import Member
 
-FREE_WIRE = Wire(bytes_per_second=float("inf"), latency=0.0)
+FREE_WIRE = Link(bytes_per_second=float("inf"), latency=0.0)
 
 
 def simulate(
     plan: Plan,
     epoch_samples: int,
     epochs: int = 1,
-    wire: Wire = Wire(),  # noqa: B008  frozen
+    wire: Link = Link(),  # noqa: B008  frozen
     model_bytes: int = 0,
     updates: int | None = None,
 ) -> Trace:
@@ -76,7 +77,7 @@ class _Simulation:
     """One plan in virtual time: the clock, the server if there is one, and the workers in global rank order."""
 
     def __init__(
-        self, plan: Plan, epoch_samples: int, epochs: int, wire: Wire, model_bytes: int, updates: int | None
+        self, plan: Plan, epoch_samples: int, epochs: int, wire: Link, model_bytes: int, updates: int | None
     ) -> None:
         self.epoch_samples, self.epochs, self.updates = epoch_samples, epochs, updates
         self.wire, self.model_bytes = wire, model_bytes
@@ -186,7 +187,7 @@ class _Worker:
         if compute.peers > 1:
             start = self._clock.now
             yield self._gate.arrive()
-            yield self._clock.timeout(self._simulation.wire.ring(self._simulation.model_bytes, compute.peers))
+            yield self._clock.timeout(ring(self._simulation.wire, self._simulation.model_bytes, compute.peers))
             self._span("exchange", start)
 
     def _update(self, update: Update) -> Steps:
@@ -212,7 +213,7 @@ class _Worker:
         if self._gate.parties > 1:
             start = self._clock.now
             yield self._gate.arrive()
-            yield self._clock.timeout(self._simulation.wire.transfer(self._simulation.model_bytes))
+            yield self._clock.timeout(transfer(self._simulation.wire, self._simulation.model_bytes))
             self._span("exchange", start)
         self._settle()
 

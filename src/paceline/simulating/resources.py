@@ -9,8 +9,9 @@ from typing import Any
 
 import simpy
 
-from paceline.cost.network import Wire
+from paceline.cost.network import transfer
 from paceline.ops import Range
+from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan
 from paceline.server.ledger import Ledger
 from paceline.strategies.base import Layout, Member
@@ -49,8 +50,8 @@ class Server:
     The k-th lease of a group is asked for by its leader and heard by all of its members.
     """
 
-    def __init__(self, clock: simpy.Environment, wire: Wire, model_bytes: int) -> None:
-        self._clock, self._seconds = clock, wire.transfer(model_bytes)
+    def __init__(self, clock: simpy.Environment, wire: Link, model_bytes: int) -> None:
+        self._clock, self._seconds = clock, transfer(wire, model_bytes)
         self._inward, self._outward = simpy.Resource(clock), simpy.Resource(clock)
         self._ledger = Ledger()
         self._changed = clock.event()

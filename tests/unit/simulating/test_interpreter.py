@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cost.network import Wire
 from paceline.errors import ConfigError
 from paceline.observation import metrics
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Pull, Push, Range, Update
 from paceline.planning.search import plan, probe_plan
 from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.trace import Trace
@@ -67,7 +67,7 @@ def test_each_sample_once_an_epoch(strategy, data):
     """Workers that do not reduce together each train the whole epoch; all others share it."""
     drawn = data.draw(plans(strategy))
     size, epochs = data.draw(st.integers(1, 100)), data.draw(st.integers(1, 3))
-    trace = simulate(drawn, size, epochs, data.draw(st.sampled_from([FREE_WIRE, Wire()])), 10_000)
+    trace = simulate(drawn, size, epochs, data.draw(st.sampled_from([FREE_WIRE, Link()])), 10_000)
     together = base.get(strategy).layout.reduces
     for part in [trace] if together else [Trace([one]) for one in trace.workers]:
         seen = metrics.epochs(part)
@@ -82,7 +82,7 @@ def test_each_sample_once_an_epoch(strategy, data):
 @settings(deadline=None, max_examples=20)
 @given(st.data())
 def test_a_workers_spans_follow_one_another_within_its_epochs(strategy, data):
-    trace = simulate(data.draw(plans(strategy)), data.draw(st.integers(1, 60)), 2, Wire(), 10_000)
+    trace = simulate(data.draw(plans(strategy)), data.draw(st.integers(1, 60)), 2, Link(), 10_000)
     for one in trace.workers:
         ends = [0.0, *(span.stop for span in one.spans)]
         assert all(end <= span.start <= span.stop for end, span in zip(ends, one.spans, strict=False))
@@ -121,7 +121,7 @@ def test_c018_equal_shares_of_1000_take_1_25_seconds_and_fitting_ones_1_0():
 
 
 def test_allreduce_pays_for_the_ring_once_an_update():
-    wire, size = Wire(bytes_per_second=1e6, latency=0.0), 500_000
+    wire, size = Link(bytes_per_second=1e6, latency=0.0), 500_000
     trace = simulate(planned("allreduce", [10.0, 10.0], 20), 100, 1, wire, size)
     assert metrics.training_seconds(trace) == pytest.approx(5 * (1.0 + 0.5))
     assert [span.stop - span.start for span in trace.workers[0].spans if span.kind == "exchange"] == [
@@ -138,7 +138,7 @@ def test_a_fast_worker_waits_in_its_exchange_for_the_slowest():
 
 def test_groups_queue_for_the_servers_one_link():
     """Four groups are done at once; the last of them waits for three transfers before its own, and then pulls."""
-    wire = Wire(bytes_per_second=1.0, latency=0.0)
+    wire = Link(bytes_per_second=1.0, latency=0.0)
     jobs = [JobPlan(name=f"g{i}", workers=[worker(f"g{i}", 1.0, 10)]) for i in range(4)]
     trace = simulate(made("hybrid", *jobs), 40, 1, wire, 3)
     pushes = [next(span for span in one.spans if span.kind == "exchange") for one in trace.workers]
@@ -147,7 +147,7 @@ def test_groups_queue_for_the_servers_one_link():
 
 @pytest.mark.parametrize("speeds", [[4.0, 2.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]])
 def test_groups_that_exchange_equally_often_are_n_minus_1_versions_behind(speeds):
-    trace = simulate(planned("hybrid", speeds, 96), 96_000, 1, Wire(), 10_000)
+    trace = simulate(planned("hybrid", speeds, 96), 96_000, 1, Link(), 10_000)
     assert metrics.staleness(trace).mean == pytest.approx(len(speeds) - 1, rel=0.03)
 
 
