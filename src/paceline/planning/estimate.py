@@ -87,9 +87,9 @@ def shards(load: float) -> int:
     return max(1, math.ceil(load / FULL))
 
 
-def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> int:
-    """Local steps of the fastest group: enough to hide slow links and to keep the server's port free, but never so
-    many that an epoch has only a few exchanges, nor that groups drift apart."""
+def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> tuple[int, str]:
+    """Local steps of the fastest group, and what bounds them: enough to hide slow links and to keep the server's port
+    free, but never so many that an epoch has only a few exchanges, nor that groups drift apart."""
     times = [update_seconds(profile, workers) for workers in groups]
     quickest = min(times)
     port = profile.network.server or profile.network.default
@@ -99,7 +99,14 @@ def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> int:
         sum(worker.share for worker in workers) * quickest / own for workers, own in zip(groups, times, strict=True)
     )
     wanted = math.ceil(max(by_link, by_port) / quickest)
-    return max(LOCAL_STEPS, min(wanted, MOST_STEPS, int(profile.epoch_samples / EXCHANGES / samples)))
+    fitting = int(profile.epoch_samples / EXCHANGES / samples)
+    if max(LOCAL_STEPS, wanted) <= min(fitting, MOST_STEPS):
+        link = f"exchanges cost no more than {LOST:.0%} of the time"
+        port_free = f"the server's port is busy no more than {FULL:.0%} of the time"
+        return max(LOCAL_STEPS, wanted), link if by_link >= by_port else port_free
+    if fitting < MOST_STEPS:
+        return max(LOCAL_STEPS, fitting), f"an epoch still has {EXCHANGES} exchanges of each group or so"
+    return MOST_STEPS, f"groups do not drift apart for more than {MOST_STEPS} updates"
 
 
 def together(profile: Profile, workers: Sequence[WorkerPlan]) -> float:

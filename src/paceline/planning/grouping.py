@@ -56,6 +56,12 @@ def by_speed(workers: Sequence[WorkerPlan], network: Network) -> Groups:
     return groups
 
 
+def but_slowest(workers: Sequence[WorkerPlan]) -> list[WorkerPlan]:
+    """All but those that are as slow as the slowest; nobody, if all are."""
+    slowest_each = max(map(_each, workers))
+    return [worker for worker in workers if LIKE * _each(worker) < slowest_each]
+
+
 def sets(profile: Profile, workers: Sequence[WorkerPlan]) -> list[list[WorkerPlan]]:
     """Workers that one update could be shared by, most promising first: some of the slowest left out, or one group
     behind a slow wire. All of them is not among these, the fastest by itself always is."""

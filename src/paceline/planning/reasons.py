@@ -11,6 +11,7 @@ from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies.base import Layout, get
 
+SAME = 5e-4  # of the speed: less is no difference that a person could see
 NAMED = 4  # devices in a sentence; of more only the number
 
 
@@ -40,6 +41,7 @@ def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     exchange = max(estimate.exchange_seconds(profile, job.workers) for job in jobs)
     part = exchange / (exchange + min(job.local_steps * own for job, own in zip(jobs, updates, strict=True)))
     steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
+    _, bound = estimate.most_steps(profile, [job.workers for job in jobs])
     rates = ", ".join(f"{1 / own:.3g}" for own in updates[:NAMED])
     more = f" and {len(jobs) - NAMED} more groups" if len(jobs) > NAMED else ""
     load = estimate.server_load(profile, jobs)
@@ -51,7 +53,8 @@ def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     )
     return (
         f"groups make {rates}{more} updates/s, so they exchange after {steps}{more} updates and meet the server about "
-        f"equally often. An exchange takes {exchange:.3g} s, {part:.1%} of the time or less.{crowded}"
+        f"equally often; so many, that {bound}. An exchange takes {exchange:.3g} s, {part:.1%} of the time or less."
+        f"{crowded}"
     )
 
 
@@ -72,6 +75,8 @@ def idle(profile: Profile, jobs: Sequence[JobPlan], workers: Sequence[WorkerPlan
 def dropped(profile: Profile, made: Plan, full: Plan) -> str:
     """Why a plan leaves devices out that would have got a share."""
     missing = _missing(full.workers, made.workers)
+    if get(made.strategy).layout.server:
+        return f"Left out: {_names(missing)}. With it {_rate(full)} samples/s, without it {_rate(made)}."
     before, after = (estimate.update_seconds(profile, own.workers) for own in (full, made))
     wire = estimate.ring_seconds(profile, full.workers)
     return (
@@ -92,13 +97,14 @@ def alternative(label: str, made: Plan, chosen: Plan) -> Alternative:
     """One that was not taken, with what it would reach and why it was not."""
     mine, best = made.predicted_samples_per_second or 0.0, chosen.predicted_samples_per_second or 0.0
     told = f"{_rate(made)} samples/s against {_rate(chosen)}"
-    if mine <= best:
-        why = f"{1 - mine / best:.1%} slower: {told}; {_weakness(made)}." if best else "As slow."
-    elif get(made.strategy).layout.server:
-        old = f"it trains on weights that are {made.predicted_staleness:.3g} versions old on average"
-        why = f"{mine / best - 1:.1%} faster, {told}, but {old}. --strategy {made.strategy} takes it."
+    if abs(mine - best) <= SAME * best:
+        why = f"As fast: {told}; {_weakness(made)}."
+    elif mine < best:
+        why = f"{1 - mine / best:.1%} slower: {told}; {_weakness(made)}."
     else:
-        why = f"{mine / best - 1:.1%} faster: {told}. --strategy {made.strategy} takes it."
+        how = f"--strategy {made.strategy}" if label == made.strategy else "a cluster file with these groups"
+        stale = f", but with {_staleness(made)}" if get(made.strategy).layout.server else ""
+        why = f"{mine / best - 1:.1%} faster: {told}{stale}; {how} takes it."
     return Alternative(strategy=label, predicted_samples_per_second=mine, why=why)
 
 
@@ -107,9 +113,13 @@ def _weakness(made: Plan) -> str:
     if layout.devices == "fastest" or len(made.workers) == 1:
         return f"{_name(made.workers[0])} alone, the others idle"
     if layout.server:
-        return f"{len(made.jobs)} groups, {made.predicted_staleness:.3g} versions of staleness"
+        return f"{len(made.jobs)} groups, {_staleness(made)}"
     slow = max(made.workers, key=lambda worker: seconds(worker, worker.share))
     return f"{len(made.workers)} devices, each update waits {seconds(slow, slow.share):.3g} s for {_name(slow)}"
+
+
+def _staleness(made: Plan) -> str:
+    return f"weights that are {made.predicted_staleness or 0.0:.3g} updates of others old on average"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
@@ -125,7 +135,7 @@ def _value(made: Plan) -> float:
 
 
 def _rate(made: Plan) -> str:
-    return f"{_value(made):.4g}"
+    return f"{_value(made):,.0f}" if _value(made) >= 1000 else f"{_value(made):.4g}"
 
 
 def _name(worker: WorkerPlan) -> str:

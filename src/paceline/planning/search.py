@@ -118,11 +118,18 @@ def _grouped(
         "grouped by speed": grouping.by_speed(workers, profile.network),
         "each device by itself": grouping.single(workers),
     }
-    seen, found = [_members(filed)], [(strategy, whole(filed))]
+    first = whole(filed)
+    seen, found = [_members(filed)], [(strategy, first)]
     for label, groups in sorted(others.items(), key=lambda item: len(item[1])):
         if _members(groups) not in seen:
             seen.append(_members(groups))
             found.append((f"{strategy}, {label}", whole(groups)))
+    if quicker := grouping.but_slowest(workers):
+        fewer = whole(grouping.as_filed(quicker))
+        if _rate(fewer) > (1 + WORTH) * _rate(first):
+            told = f"{fewer.reason} {reasons.dropped(profile, fewer, first)}"
+            label = f"{strategy} {reasons.without(profile, fewer)}"
+            found.append((label, fewer.model_copy(update={"reason": told})))
     return found
 
 
@@ -181,7 +188,7 @@ def _jobs(profile: Profile, groups: Groups, layout: Layout) -> list[JobPlan]:
     if layout.server:
         members = list(groups.values())
         speeds = [1 / estimate.update_seconds(profile, own) for own in members]
-        steps = balance.local_steps(speeds, estimate.most_steps(profile, members))
+        steps = balance.local_steps(speeds, estimate.most_steps(profile, members)[0])
     return [
         JobPlan(name=name, workers=members, local_steps=step)
         for (name, members), step in zip(groups.items(), steps, strict=True)
