@@ -15,6 +15,7 @@ from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.record import write_atomically
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
+from paceline.simulating.scenario import Scenario, Workload
 
 PRICED = 400  # updates of the first worker that a prediction simulates, if an epoch has more
 PRICED_IN_ALL = 100_000  # updates of all workers together, if that is fewer
@@ -93,10 +94,21 @@ def _devices(group: GroupSpec, batch: int) -> list[DeviceProfile]:
     ]
 
 
-def simulate(profile: Profile, made: Plan, *, epochs: int = 1, updates: int | None = None) -> Trace:
-    """The plan's programs in virtual time."""
-    wire = profile.network.default
-    return interpreter.simulate(made, profile.epoch_samples, epochs, wire, profile.model_bytes, updates)
+def simulate(
+    profile: Profile,
+    made: Plan,
+    *,
+    epochs: int = 1,
+    updates: int | None = None,
+    scenario: Scenario = Scenario(),  # noqa: B008  frozen
+) -> Trace:
+    """The plan's programs in virtual time, on the wires of ``profile``.
+
+    Raises:
+        ConfigError: ``scenario`` names a worker or a group that the plan does not have.
+    """
+    workload = Workload(profile.epoch_samples, epochs, updates, profile.model_bytes, profile.network)
+    return interpreter.simulate(made, workload, scenario)
 
 
 def _price(profile: Profile, made: Plan) -> Sequence[float]:

@@ -102,7 +102,7 @@ def alternative(label: str, made: Plan, chosen: Plan) -> Alternative:
     elif mine < best:
         why = f"{1 - mine / best:.1%} slower: {told}; {_weakness(made)}."
     else:
-        how = f"--strategy {made.strategy}" if label == made.strategy else "a cluster file with these groups"
+        how = f"--strategy {made.strategy}" if label == made.strategy else "a cluster file of these groups"
         stale = f", but with {_staleness(made)}" if get(made.strategy).layout.server else ""
         why = f"{mine / best - 1:.1%} faster: {told}{stale}; {how} takes it."
     return Alternative(strategy=label, predicted_samples_per_second=mine, why=why)
@@ -119,7 +119,7 @@ def _weakness(made: Plan) -> str:
 
 
 def _staleness(made: Plan) -> str:
-    return f"weights that are {made.predicted_staleness or 0.0:.3g} updates of others old on average"
+    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g} exchanges"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
