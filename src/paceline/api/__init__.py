@@ -2,7 +2,7 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import plan, simulate
+from paceline.api.foreseeing import check, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, run, write_report
@@ -13,16 +13,19 @@ __all__ = [
     "Diagnosis",
     "Recipe",
     "Watcher",
+    "check",
     "cluster",
     "demo",
     "doctor",
     "export",
     "inspect",
+    "known",
     "plan",
     "probe",
     "report",
     "run",
     "serve",
     "simulate",
+    "write_plan",
     "write_report",
 ]
