@@ -31,6 +31,11 @@ class Cutter:
             self.work = work
             self._pieces = None if len(work) == self.batch else work.cut(self.shares)
 
+    @property
+    def whole(self) -> bool:
+        """Whether each peer has its share."""
+        return self._pieces is None
+
     def piece(self, place: int) -> Range:
         """Of the peer at ``place``."""
         if self._pieces is not None:
@@ -56,15 +61,21 @@ class Alike:
     """The workers at ``places`` of a job, whose programs take the same steps at the same times.
 
     They have one worker's times, share and group. A leader, and a worker that a scenario touches, stand alone.
-    ``cutter``: for workers that reduce together.
+    ``cutter``: for workers that reduce together. ``runs``: the first and the last of places that follow one another.
     """
 
     places: tuple[int, ...]
     member: Member
     cutter: Cutter | None
+    runs: list[tuple[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        starts = [place for before, place in pairwise((-2, *self.places)) if place > before + 1]
+        stops = [place for place, after in pairwise((*self.places, self.places[-1] + 2)) if after > place + 1]
+        object.__setattr__(self, "runs", list(zip(starts, stops, strict=True)))
 
     def sizes(self, own: Range) -> list[int]:
-        """Samples of each in an update of which the first one trains ``own``.
+        """Samples of each in an update of which the first one trains ``own``; one number if all have as many.
 
         Raises:
             DifferError: that is not what it was asked to cut last.
@@ -73,20 +84,13 @@ class Alike:
             return [len(own)]
         if self.cutter.piece(self.places[0]) != own:
             raise DifferError
-        return [len(self.cutter.piece(place)) for place in self.places]
+        return [len(own)] if self.cutter.whole else [len(self.cutter.piece(place)) for place in self.places]
 
     def parts(self, own: Range) -> list[Range]:
-        """What they train of that update, neighbours joined; ``own`` is the first one's."""
+        """What they train of that update, neighbours joined."""
         if self.cutter is None or len(self.places) == 1:
             return [own]
-        pieces = [(place, self.cutter.piece(place)) for place in self.places]
-        joined = [own]
-        for (before, _), (place, piece) in pairwise(pieces):
-            if place == before + 1:
-                joined[-1] = Range(joined[-1].start, piece.stop)
-            else:
-                joined.append(piece)
-        return joined
+        return [Range(self.cutter.piece(first).start, self.cutter.piece(last).stop) for first, last in self.runs]
 
 
 def alike(layout: Layout, job: JobPlan, scenario: Scenario, first: int, merge: bool) -> list[Alike]:

@@ -60,7 +60,9 @@ def operations(plan: Plan, epoch_samples: int, epochs: int = 1) -> list[list[Ope
 def rate(trace: Trace) -> float:
     """Samples/s of all workers from the first start to the last stop of an epoch; 0 if no time passed."""
     marks = [mark.values for worker in trace.workers for mark in worker.marks if mark.kind == "epoch"]
-    samples = sum(span.samples for worker in trace.workers for span in worker.spans)
+    spans = {id(worker.spans): worker.spans for worker in trace.workers}  # of workers that are alike one list
+    trained = {key: sum(span.samples for span in some) for key, some in spans.items()}
+    samples = sum(trained[id(worker.spans)] for worker in trace.workers)
     if not samples or not marks:
         return 0.0
     start, stop = min(mark["start"] for mark in marks), max(mark["stop"] for mark in marks)
