@@ -65,7 +65,7 @@ class Balancer:
         self._update, self._look, self._changed = 0, EARLIEST, -LONGEST
         self._apart, self._last = APART, np.zeros(len(self.shares), dtype=np.int64)
 
-    def observe(self, slowness: Sequence[float]) -> Change | None:
+    def observe(self, slowness: Sequence[float] | Numbers) -> Change | None:
         """An update was made.
 
         Args:

@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import LBFGS
 
+from paceline.cost.rebalance import Balancer
 from paceline.emulation import cgroups
 from paceline.errors import ConfigError, LaunchError, LinkError, WorkerError
 from paceline.launchers import failures, orphans
@@ -73,7 +74,9 @@ class Worker:
         self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else Replica()
         self.recorder = self._recorder()
         program = get(self.place.plan.strategy).program(self.place.member)
-        self.executor = Executor(program, self.place.member, self._source, self.recorder, self.distributed)
+        self.executor = Executor(
+            program, self.place.member, self._source, self.recorder, self.distributed, Balancer(self.place.job.workers)
+        )
         self._store = _prepare(self.place, launch)
         atexit.register(self._close)
 
