@@ -69,7 +69,9 @@ def device(chance: random.Random, kind: str) -> Seconds:
             solo_samples_per_second=1 / each,
             fixed_seconds=fixed,
             sample_seconds=each,
-            table=tuple(Point(samples=n, seconds=by * (fixed + n * each)) for n, by in sizes) if kind == "table" else (),
+            table=tuple(Point(samples=n, seconds=by * (fixed + n * each)) for n, by in sizes)
+            if kind == "table"
+            else (),
         )
     )
 
