@@ -3,9 +3,9 @@
 paceline bench prediction            four clusters, about 25 minutes on two cores
 paceline bench prediction --quick    mixed4 alone
 
-The clusters are mixed4, two_groups and two that are drawn anew each time. Each run has a probe of its own just before it,
-for a shared machine drifts, and no figure of the run flows back into its prediction. Bars: mean error at most 5 %, none
-above 10 %.
+The clusters are mixed4, two_groups and two that are drawn anew each time. Each run has a probe of its own just before
+it, for a shared machine drifts, and no figure of the run flows back into its prediction. Bars: mean error at most 5 %,
+none above 10 %.
 """
 
 from __future__ import annotations
