@@ -8,6 +8,7 @@ from functools import partial
 
 from paceline.cost import memory
 from paceline.cost.compute import seconds
+from paceline.cost.split import split
 from paceline.errors import ConfigError
 from paceline.hardware.cores import threads
 from paceline.hardware.facts import CPU, Card, find
@@ -189,10 +190,10 @@ def _by_speed(batch: int, workers: Sequence[WorkerPlan]) -> list[int]:
     """The fastest split; where all devices together hold the batch at once, one without accumulation if that is not
     much slower."""
     times = [partial(seconds, worker) for worker in workers]
-    shares = balance.split(batch, times)
+    shares = split(batch, times)
     if sum(worker.micro_batch or batch for worker in workers) < batch:
         return shares
-    whole = balance.split(batch, [partial(_at_once, worker) for worker in workers])
+    whole = split(batch, [partial(_at_once, worker) for worker in workers])
     slowest, wholes = (max(own(n) for own, n in zip(times, part, strict=True)) for part in (shares, whole))
     return whole if wholes <= ACCUMULATE * slowest else shares
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paceline.cost.split import Seconds, split
 from paceline.errors import ConfigError
-from paceline.planning.balance import Seconds, even, local_steps, split
+from paceline.planning.balance import even, local_steps
 
 SPEEDS = st.lists(st.integers(1, 50), min_size=1, max_size=8)
 WORKERS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 9), st.integers(1, 5)), min_size=1, max_size=3)
