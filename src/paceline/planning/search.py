@@ -100,10 +100,9 @@ def _variants(profile: Profile, strategy: str, price: Price, headroom: float) ->
     if layout.shares == "even" or len(workers) == 1:
         return [(strategy, full)]
     fewer = [whole({"all": own}) for own in grouping.sets(profile, workers)]
-    best = max([full, *fewer], key=_rate)
-    if best is full:
-        other = max(fewer, key=_rate)
-        return [(strategy, full), (f"{strategy} {reasons.without(profile, other)}", other)]
+    best, single = max(fewer, key=_rate), fewer[-1]
+    if _rate(full) >= max(_rate(best) / (1 + WORTH), _rate(single)):
+        return [(strategy, full), (f"{strategy} {reasons.without(profile, best)}", best)]
     told = f"{best.reason} {reasons.dropped(profile, best, full)}"
     best = best.model_copy(update={"reason": told})
     return [(strategy, best), (f"{strategy} on all {len(workers)} devices", full)]
