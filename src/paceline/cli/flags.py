@@ -16,7 +16,8 @@ from paceline.strategies.base import get
 
 
 def _strategies() -> str:
-    return "; ".join(f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo")
+    known = [f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo"]
+    return "; ".join([*known, f"{strategies.AUTO}: whichever promises most samples/s"])
 
 
 Recipe = Annotated[Path, typer.Argument(help="The training script.", show_default=False)]

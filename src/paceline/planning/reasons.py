@@ -38,7 +38,7 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
 
 def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     updates = [estimate.update_seconds(profile, job.workers) for job in jobs]
-    exchange = max(estimate.exchange_seconds(profile, job.workers) for job in jobs)
+    exchange = max(estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs)
     part = exchange / (exchange + min(job.local_steps * own for job, own in zip(jobs, updates, strict=True)))
     steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
     _, bound = estimate.most_steps(profile, [job.workers for job in jobs])

@@ -13,11 +13,10 @@ from paceline.planning import balance, devices, estimate, grouping, reasons
 from paceline.planning.grouping import Groups
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
-from paceline.strategies import base
+from paceline.strategies import AUTO, base
 from paceline.strategies.base import Layout
 
-AUTO = "auto"
-EXACT = "allreduce"  # what ``auto`` takes unless another is faster by more than WORTH
+EXACT = "allreduce"  # what ``AUTO`` takes unless another is faster by more than WORTH
 WORTH = 0.01  # of the speed: less is no reason to be stale, nor to have more groups
 MEASURING = "solo"  # trains nothing of use
 

@@ -17,6 +17,7 @@ from paceline.reporting import plan_table, table
 from paceline.schema.cluster import Cluster
 from paceline.schema.profile import Profile
 from paceline.server import rules
+from paceline.strategies import AUTO
 from paceline.strategies.base import get
 
 
@@ -40,7 +41,8 @@ def command(
     json: flags.Json = False,
 ) -> None:
     """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
-    get(strategy)
+    if strategy != AUTO:
+        get(strategy)
     tables.check("rule", rules.TABLE, rule)
     terminal = Terminal(sys.stderr if json else sys.stdout)
     script = api.Recipe(recipe, tuple(arguments or ()))
@@ -50,7 +52,7 @@ def command(
         raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
     measured = _measured(profile, api.cluster(cluster, emulation), probe_seconds, script, folder, terminal)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
-    terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
+    terminal.say(f"{made.strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
     summary = api.run(
         made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
     )  # fmt: skip
