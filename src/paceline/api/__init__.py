@@ -2,7 +2,7 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import foreseen, known, plan, simulate
+from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
@@ -13,6 +13,7 @@ __all__ = [
     "Diagnosis",
     "Recipe",
     "Watcher",
+    "check",
     "cluster",
     "demo",
     "doctor",
@@ -27,5 +28,6 @@ __all__ = [
     "run",
     "serve",
     "simulate",
+    "write_plan",
     "write_report",
 ]

@@ -18,7 +18,7 @@ from paceline.launchers.folder import RunFolder
 from paceline.launchers.recipe import Recipe
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.planning import search
+from paceline.planning import places
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster
@@ -145,7 +145,7 @@ def write_report(path: Path, runs: Sequence[tuple[Summary, Trace]], title: str) 
 def _supervisor(made: Plan, folder: RunFolder, recipe: Recipe, watcher: Watcher, port: int = 0) -> Supervisor:
     """Of the plan with its cards found again. Raises ConfigError for what ``doctor`` calls an error."""
     known = host.facts(bootstrap.variables(), accelerators=any(worker.device != CPU for worker in made.workers))
-    made = search.located(made, known.cards)
+    made = places.located(made, known.cards)
     checks.refuse(known, made.workers)
     return Supervisor(
         made,

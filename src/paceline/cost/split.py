@@ -58,12 +58,12 @@ def _by_a_deadline(batch: int, seconds: Sequence[Seconds], most: Sequence[int]) 
     last, between one that was early enough and one that was too late.
     """
     count = len(seconds)
-    deadline, shares, rates = _guess(batch, seconds)
+    deadline, guesses, rates = _guess(batch, seconds)
     early, late, lows, highs = 0.0, math.inf, [0] * count, list(most)
     for turn in range(1, ROUNDS):
         shares = [
-            low if low == high else _done(own, deadline, low, high, min(max(int(share), low), high))
-            for own, share, low, high in zip(seconds, shares, lows, highs, strict=True)
+            low if low == high else _done(own, deadline, low, high, min(max(int(guess), low), high))
+            for own, guess, low, high in zip(seconds, guesses, lows, highs, strict=True)
         ]
         missing = batch - sum(shares)
         if missing >= 0:
@@ -76,7 +76,7 @@ def _by_a_deadline(batch: int, seconds: Sequence[Seconds], most: Sequence[int]) 
         after = deadline + (missing - count / 2) / rate
         if turn % 3 == 0 or not early < after < late:
             after = (early + late) / 2 if late < math.inf else 2 * deadline
-        shares = [share + (after - deadline) * own for share, own in zip(shares, rates, strict=True)]
+        guesses = [share + (after - deadline) * own for share, own in zip(shares, rates, strict=True)]
         deadline = after
     return lows
 

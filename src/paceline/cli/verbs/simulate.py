@@ -15,39 +15,21 @@ from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
 from paceline.reporting import table
-from paceline.schema.profile import Profile
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
 
 
 def command(
-    profile: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
-    ] = None,
-    cluster: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
-    ] = None,
+    profile: flags.KnownProfile = None,
+    cluster: flags.KnownCluster = None,
     strategy: flags.Strategy = "allreduce",
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 1,
-    updates: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
-    ] = None,
-    jitter: Annotated[
-        float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", help="What jitter is drawn from.")] = 0,
-    slow: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
-    ] = None,
-    kill: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
-    ] = None,
+    epochs: flags.Epochs = 1,
+    updates: flags.Updates = None,
+    jitter: flags.Jitter = 0.0,
+    seed: flags.Seed = 0,
+    slow: flags.Slow = None,
+    kill: flags.Kill = None,
     out: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
@@ -57,7 +39,7 @@ def command(
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
-    measured = _profile(profile, cluster)
+    measured = flags.measured(profile, cluster)
     made = api.plan(measured, strategy)
     trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
     folder = RunFolder(out) if out else None
@@ -70,13 +52,6 @@ def command(
         terminal.say(f"report: {folder.report}")
     source = "the profile" if profile else "times given in the cluster file"
     terminal.say(f"simulated in virtual time from {source}; nothing was trained")
-
-
-def _profile(profile: Path | None, cluster: Path | None) -> Profile:
-    if (profile is None) == (cluster is None):
-        seen = "neither a profile nor a cluster" if profile is None else "both a profile and a cluster"
-        raise ConfigError(seen, expected="one of them", remedy="Name a profile.json, or --cluster FILE.")
-    return api.known(api.cluster(cluster)) if profile is None else Profile.read(profile)
 
 
 def _faults(flag: str, texts: Sequence[str] | None, made: Callable[[list[str]], Fault]) -> tuple[Fault, ...]:
