@@ -69,11 +69,19 @@ def probe(
         return measure(made, _supervisor(made, folder.probe, recipe, watcher))
 
     profile = attempt_until_it_fits(attempt, plan, folder.probe, watcher.show)
-    said = machines.network or Network()
-    wires = profile.network.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
-    profile = profile.model_copy(update={"network": wires, "recipe": (str(recipe.script), *recipe.arguments)})
+    profile = profile.model_copy(
+        update={"network": _wires(profile.network, machines.network), "recipe": (str(recipe.script), *recipe.arguments)}
+    )
     profile.write(folder.profile)
     return profile
+
+
+def _wires(measured: Network, said: Network | None) -> Network:
+    """What the cluster file says goes before what was measured, and before what follows from that."""
+    if said is None:
+        return measured
+    whole = {"across": None} if said.model_fields_set & {"default", "ports", "between"} else {}
+    return measured.model_copy(update={**whole, **{name: getattr(said, name) for name in said.model_fields_set}})
 
 
 def reuse(path: Path, recipe: Recipe, folder: RunFolder, resume: Path | None, say: Callable[[str], None]) -> Profile:

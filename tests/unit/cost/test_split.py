@@ -186,7 +186,7 @@ def test_each_worker_is_asked_for_only_a_few_times():
 
 
 def test_an_exchange_that_overlaps_is_split_by_when_it_ends():
-    """The overlap of algorithms.md 3.2 with two buckets: the second worker's first bucket is late."""
+    """Overlap with two buckets: the second worker's first bucket is late."""
     ends = [lambda b: max(b + 30.0, 2.0 * b + 5.0), lambda b: max(4.0 * b + 30.0, 5.0 * b + 5.0)]
     shares = split(40, ends)
     assert slowest(shares, ends) == best(40, ends)
