@@ -26,6 +26,9 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
         )
     if layout.server:
         return f"The batch of {batch} is cut evenly into {shares}; {_exchanges(profile, jobs)}"
+    if layout.shares == "speed" and len(workers) == 1:
+        ends = estimate.update_seconds(profile, workers)
+        return f"{_name(workers[0])} takes the whole batch of {batch}; an update ends after {ends:.3g} s."
     if layout.shares == "speed":
         full = any(worker.share == worker.micro_batch for worker in workers)
         how = "as far as it holds its share at once; an update ends" if full else "so all are done with an update"
@@ -119,7 +122,7 @@ def _weakness(made: Plan) -> str:
 
 
 def _staleness(made: Plan) -> str:
-    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g} exchanges"
+    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g}"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
