@@ -2,10 +2,10 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import check, known, plan, simulate, write_plan
+from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
-from paceline.api.training import Watcher, probe, report, run, write_report
+from paceline.api.training import Watcher, probe, report, reuse, run, write_report
 from paceline.launchers.recipe import Recipe
 
 __all__ = [
@@ -18,11 +18,13 @@ __all__ = [
     "demo",
     "doctor",
     "export",
+    "foreseen",
     "inspect",
     "known",
     "plan",
     "probe",
     "report",
+    "reuse",
     "run",
     "serve",
     "simulate",

@@ -6,19 +6,51 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from paceline.api.training import write_report
 from paceline.errors import ConfigError
+from paceline.hardware import host
+from paceline.launchers.folder import RunFolder
+from paceline.observation import merge
 from paceline.planning import review, search
+from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.network import Network
 from paceline.schema.plan import Plan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.record import write_atomically
+from paceline.schema.summary import Event, Summary
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.simulating.scenario import Scenario, Workload
 
 PRICED = 400  # updates of the first worker that a prediction simulates, if an epoch has more
 PRICED_IN_ALL = 100_000  # updates of all workers together, if that is fewer
+
+
+def known(machines: Cluster) -> Profile:
+    """The profile of a cluster whose times its file gives, as if it had been measured; nothing of it need be here.
+
+    A device's solo speed is that on its even part of the global batch.
+
+    Raises:
+        ConfigError: the file gives no times.
+    """
+    if machines.work is None:
+        raise ConfigError(
+            f"cluster '{machines.name}' does not say how fast its devices are",
+            expected="sample_seconds for each group, and work",
+            remedy="Add them, or measure: paceline probe --cluster FILE RECIPE.",
+        )
+    batch = max(1, machines.work.global_batch // sum(group.size for group in machines.groups))
+    return Profile(
+        cluster=machines.name,
+        emulation=machines.emulation,
+        global_batch=machines.work.global_batch,
+        model_bytes=machines.work.model_bytes,
+        epoch_samples=machines.work.epoch_samples,
+        network=machines.network or Network(),
+        devices=[device for group in machines.groups for device in _devices(group, batch)],
+    )
 
 
 def plan(profile: Profile, strategy: str) -> Plan:
@@ -48,52 +80,6 @@ def write_plan(path: Path, made: Plan) -> None:
     write_atomically(path, review.document(made))
 
 
-def known(cluster: Cluster) -> Profile:
-    """The profile of a cluster whose file says how fast its devices are.
-
-    Raises:
-        ConfigError: it does not say so.
-    """
-    work = cluster.work
-    if work is None:
-        raise ConfigError(
-            f"cluster '{cluster.name}' says nothing of its devices' times",
-            remedy="Give it work and sample_seconds, or measure it: paceline probe.",
-        )
-    return Profile(
-        cluster=cluster.name,
-        emulation=cluster.emulation,
-        global_batch=work.global_batch,
-        model_bytes=work.model_bytes,
-        epoch_samples=work.epoch_samples,
-        network=cluster.network or Network(),
-        devices=[
-            device
-            for group in cluster.groups
-            for device in _devices(group, -(-work.global_batch // sum(one.size for one in cluster.groups)))
-        ],
-    )
-
-
-def _devices(group: GroupSpec, batch: int) -> list[DeviceProfile]:
-    each = group.sample_seconds or 1.0
-    names = group.devices if isinstance(group.devices, list) else [f"{place}" for place in range(group.devices)]
-    return [
-        DeviceProfile(
-            group=group.name,
-            device=name,
-            speed=group.speed,
-            threads=1,
-            micro_batch=group.micro_batch,
-            batch=batch,
-            samples_per_second=batch / (group.fixed_seconds + batch * each),
-            fixed_seconds=group.fixed_seconds,
-            sample_seconds=each,
-        )
-        for name in names
-    ]
-
-
 def simulate(
     profile: Profile,
     made: Plan,
@@ -111,9 +97,60 @@ def simulate(
     return interpreter.simulate(made, workload, scenario)
 
 
+def foreseen(
+    trace: Trace,
+    made: Plan,
+    folder: RunFolder | None,
+    *,
+    command: str,
+    scenario: Scenario = Scenario(),  # noqa: B008
+) -> Summary:
+    """A simulated run in figures; with a ``folder``, what a run would leave there: traces, summary and page.
+
+    Raises:
+        ConfigError: the folder holds something else.
+    """
+    summary = summarise(trace, made, command, _events(scenario), host.versions())
+    if folder is not None:
+        folder.claim()
+        made.write(folder.plan)
+        merge.write(trace, folder.traces)
+        summary.write(folder.summary)
+        write_report(folder.report, [(summary, trace)], f"{made.strategy} on {made.cluster}")
+    return summary
+
+
+def _devices(group: GroupSpec, batch: int) -> list[DeviceProfile]:
+    names = [str(place) for place in range(group.devices)] if isinstance(group.devices, int) else group.devices
+    sample_seconds = group.sample_seconds or 0.0  # a cluster with work has it in every group
+    pieces = -(-batch // (group.micro_batch or batch))
+    seconds = pieces * group.fixed_seconds + batch * sample_seconds
+    like = DeviceProfile(
+        group=group.name,
+        device="",
+        speed=group.speed,
+        threads=1,
+        micro_batch=group.micro_batch,
+        batch=batch,
+        samples_per_second=batch / seconds,
+        fixed_seconds=group.fixed_seconds,
+        sample_seconds=sample_seconds,
+    )
+    return [like.model_copy(update={"device": name}) for name in names]
+
+
+def _events(scenario: Scenario) -> list[Event]:
+    slowed = [
+        Event(at=slow.at, kind="fault", what=f"rank {slow.rank} computes {slow.factor:g} times as long from here on")
+        for slow in scenario.slow
+    ]
+    return slowed + [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]
+
+
 def _price(profile: Profile, made: Plan) -> Sequence[float]:
     """Samples/s of each worker of the plan, simulated."""
     count = len(made.workers)
     trace = simulate(profile, made, updates=max(10, min(PRICED, PRICED_IN_ALL // count)))
     samples = [sum(span.samples for span in worker.spans) for worker in trace.workers]
-    return [interpreter.rate(trace) * own / max(1, sum(samples)) for own in samples]
+    each = interpreter.rate(trace) / max(1, sum(samples))
+    return [each * own for own in samples]

@@ -21,6 +21,7 @@ def worker(device: DeviceProfile, headroom: float = memory.HEADROOM) -> WorkerPl
         sample_seconds=device.sample_seconds,
         table=device.table,
         loading_seconds=device.loading_seconds,
+        spread=device.spread,
         uuid=device.uuid,
         name=device.name,
     )

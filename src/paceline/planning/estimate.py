@@ -50,10 +50,17 @@ def update_seconds(profile: Profile, workers: Sequence[WorkerPlan], reduces: boo
     return max(end(worker.share) for end, worker in zip(times, workers, strict=True))
 
 
-def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
-    """Seconds in which a group hands the server what it learned, and has all of its members begin with the newest."""
+def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan], crowd: int = 1) -> float:
+    """Seconds in which a group hands the server what it learned, and has all of its members begin with the newest.
+
+    Args:
+        profile: the wires and the bytes.
+        workers: of the group.
+        crowd: groups that come to the server's port at once: those that meet it equally often fall into step.
+    """
     way = to_server(profile.network, workers[0].group).link
-    both = 2 * transfer(way, profile.model_bytes)
+    rate = min(way.bytes_per_second, _port(profile) / crowd)
+    both = 2 * (way.latency + profile.model_bytes / rate)
     if len(workers) == 1:
         return both
     return both + transfer(slowest(profile.network, [worker.group for worker in workers]), profile.model_bytes)
@@ -66,20 +73,19 @@ def rates(profile: Profile, made: Plan) -> list[float]:
     for job in made.jobs:
         passed = job.local_steps * update_seconds(profile, job.workers, layout.reduces)
         if layout.server:
-            passed += exchange_seconds(profile, job.workers)
+            passed += exchange_seconds(profile, job.workers, len(made.jobs))
         found += [job.local_steps * worker.share / passed for worker in job.workers]
-    crowded = max(1.0, server_load(profile, made.jobs)) if layout.server else 1.0
-    return [rate / crowded for rate in found]
+    return found
 
 
 def server_load(profile: Profile, jobs: Sequence[JobPlan]) -> float:
-    """The part of the time for which the server's port is busy in one direction; over 1 it cannot keep up."""
-    port = profile.network.server or profile.network.default
+    """The part of the time for which the server's port is busy in one direction, if nobody waited for it; over 1 it
+    cannot keep up."""
     frequency = sum(
         1 / (job.local_steps * update_seconds(profile, job.workers) + exchange_seconds(profile, job.workers))
         for job in jobs
     )
-    return profile.model_bytes * frequency / port.bytes_per_second
+    return profile.model_bytes * frequency / _port(profile)
 
 
 def shards(load: float) -> int:
@@ -88,24 +94,22 @@ def shards(load: float) -> int:
 
 
 def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> tuple[int, str]:
-    """Local steps of the fastest group, and what bounds them: enough to hide slow links and to keep the server's port
-    free, but never so many that an epoch has only a few exchanges, nor that groups drift apart."""
+    """Local steps of the fastest group, and what bounds them: enough to hide slow links and a crowded server,
+    but never so many that an epoch has only a few exchanges, nor that groups drift apart."""
     times = [update_seconds(profile, workers) for workers in groups]
     quickest = min(times)
-    port = profile.network.server or profile.network.default
-    by_link = max(exchange_seconds(profile, workers) for workers in groups) / LOST
-    by_port = len(groups) * profile.model_bytes / port.bytes_per_second / FULL
+    slowest_exchange = max(exchange_seconds(profile, workers, len(groups)) for workers in groups)
     samples = sum(
         sum(worker.share for worker in workers) * quickest / own for workers, own in zip(groups, times, strict=True)
     )
-    wanted = math.ceil(max(by_link, by_port) / quickest)
+    wanted = math.ceil(slowest_exchange / LOST / quickest)
     fitting = int(profile.epoch_samples / EXCHANGES / samples)
     if max(LOCAL_STEPS, wanted) <= min(fitting, MOST_STEPS):
-        link = f"exchanges cost no more than {LOST:.0%} of the time"
-        port_free = f"the server's port is busy no more than {FULL:.0%} of the time"
-        return max(LOCAL_STEPS, wanted), link if by_link >= by_port else port_free
+        return max(LOCAL_STEPS, wanted), f"exchanges cost no more than {LOST:.0%} of the time"
+    if fitting < LOCAL_STEPS:
+        return LOCAL_STEPS, f"the fastest makes {LOCAL_STEPS} between two exchanges, which is the least"
     if fitting < MOST_STEPS:
-        return max(LOCAL_STEPS, fitting), f"an epoch still has {EXCHANGES} exchanges of each group or so"
+        return fitting, f"an epoch still has {EXCHANGES} exchanges of each group or so"
     return MOST_STEPS, f"groups do not drift apart for more than {MOST_STEPS} updates"
 
 
@@ -124,3 +128,8 @@ def ring_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
     """Seconds of one whole exchange of gradients, hidden or not."""
     link = slowest(profile.network, [worker.group for worker in workers])
     return ring(link, profile.model_bytes, len(workers))
+
+
+def _port(profile: Profile) -> float:
+    """Bytes/s of the server's port."""
+    return (profile.network.server or profile.network.default).bytes_per_second

@@ -26,6 +26,9 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
         )
     if layout.server:
         return f"The batch of {batch} is cut evenly into {shares}; {_exchanges(profile, jobs)}"
+    if layout.shares == "speed" and len(workers) == 1:
+        ends = estimate.update_seconds(profile, workers)
+        return f"{_name(workers[0])} takes the whole batch of {batch}; an update ends after {ends:.3g} s."
     if layout.shares == "speed":
         full = any(worker.share == worker.micro_batch for worker in workers)
         how = "as far as it holds its share at once; an update ends" if full else "so all are done with an update"
@@ -38,7 +41,7 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
 
 def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     updates = [estimate.update_seconds(profile, job.workers) for job in jobs]
-    exchange = max(estimate.exchange_seconds(profile, job.workers) for job in jobs)
+    exchange = max(estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs)
     part = exchange / (exchange + min(job.local_steps * own for job, own in zip(jobs, updates, strict=True)))
     steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
     _, bound = estimate.most_steps(profile, [job.workers for job in jobs])
@@ -119,7 +122,7 @@ def _weakness(made: Plan) -> str:
 
 
 def _staleness(made: Plan) -> str:
-    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g} exchanges"
+    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g}"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:

@@ -159,7 +159,7 @@ def _measured(worker: WorkerPlan, device: DeviceProfile) -> WorkerPlan:
             f"{worker.group} ({worker.device}) would take {pieces} samples at once", expected=f"at most {cap}, its cap",
             remedy=f"Set its micro_batch to {cap} or less.",
         )  # fmt: skip
-    kept = {"share": worker.share, "micro_batch": worker.micro_batch, "threads": worker.threads}
+    kept = worker.model_dump(include={"share", "micro_batch", "threads", "predicted_samples_per_second"})
     return devices.worker(device).model_copy(update=kept)
 
 

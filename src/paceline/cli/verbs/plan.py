@@ -11,21 +11,13 @@ import typer
 from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
-from paceline.errors import ConfigError
 from paceline.reporting import plan_table
 from paceline.schema.plan import Plan
-from paceline.schema.profile import Profile
 
 
 def command(
-    profile: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
-    ] = None,
-    cluster: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cluster", help="Instead of a profile: a cluster file with known times.", show_default=False),
-    ] = None,
+    profile: flags.KnownProfile = None,
+    cluster: flags.KnownCluster = None,
     strategy: flags.Strategy = "allreduce",
     check: Annotated[
         Optional[Path],  # noqa: UP045
@@ -39,7 +31,7 @@ def command(
 ) -> None:
     """From a profile to shares and local steps, with the reason, the speed it predicts and what it was chosen over."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
-    measured = _profile(profile, cluster)
+    measured = flags.measured(profile, cluster)
     made = api.plan(measured, strategy) if check is None else api.check(measured, Plan.read(check))
     if json:
         typer.echo(made.model_dump_json(indent=2))
@@ -54,9 +46,3 @@ def command(
     if out is not None:
         api.write_plan(out, made)
         terminal.say(f"plan: {out}")
-
-
-def _profile(profile: Path | None, cluster: Path | None) -> Profile:
-    if (profile is None) == (cluster is None):
-        raise ConfigError("a plan is made from one thing", expected="a profile, or --cluster FILE with known times")
-    return api.known(api.cluster(cluster)) if profile is None else Profile.read(profile)
