@@ -19,39 +19,44 @@ from paceline.schema.profile import Profile
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
+ProfileFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
+]
+ClusterFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
+]
+Updates = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
+]
+Jitter = Annotated[float, typer.Option("--jitter", help="Spread of each compute's seconds over their mean.")]
+Slowed = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
+]
+Killed = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
+]
+Out = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
+]
 
 
 def command(
-    profile: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
-    ] = None,
-    cluster: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
-    ] = None,
+    profile: ProfileFile = None,
+    cluster: ClusterFile = None,
     strategy: flags.Strategy = "allreduce",
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 1,
-    updates: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
-    ] = None,
-    jitter: Annotated[
-        float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
-    ] = 0.0,
+    updates: Updates = None,
+    jitter: Jitter = 0.0,
     seed: Annotated[int, typer.Option("--seed", help="What jitter is drawn from.")] = 0,
-    slow: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
-    ] = None,
-    kill: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
-    ] = None,
-    out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
-    ] = None,
+    slow: Slowed = None,
+    kill: Killed = None,
+    out: Out = None,
     json: flags.Json = False,
 ) -> None:
     """Run a strategy's own program in virtual time and show what it would reach."""
