@@ -113,7 +113,7 @@ class _Worker:
         self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True
         self._started: float | None = None
-        self._updates, self._pulled = 0, 0
+        self._updates, self._pulled, self._leased = 0, 0, Range(0, 0)
         self._parts: list[Range] = []
         self.operations: list[Operation] = []
         self.trace = WorkerTrace(self._rank, plan.group, plan.device, "simulated", plan.share)
@@ -164,7 +164,7 @@ class _Worker:
         granted = yield from source(lease.samples)
         if self._clock.now > start:
             self._span("wait", start)
-        self._over = not granted
+        self._over, self._leased = not granted, granted
         return granted
 
     def _own_ledger(self, want: int) -> Steps:
@@ -206,6 +206,8 @@ class _Worker:
     def _pull(self, pull: Pull) -> Steps:
         start = self._clock.now
         self._pulled = yield from self._server.pull()
+        leased = {"epoch": self._epoch, "start": self._leased.start, "stop": self._leased.stop}
+        self._mark("pull", version=self._pulled, **leased)
         self._span("exchange", start)
 
     def _broadcast(self, broadcast: Broadcast) -> Steps:
