@@ -19,9 +19,10 @@ def train_virtually(profile: Profile, made: Plan, recipe: Recipe) -> Trace:
         WorkerError: the recipe raised, ended early or trained nothing.
     """
     from paceline.running.virtual import driver  # torch
+    from paceline.running.virtual.schedule import Course
 
     def foresee(size: int, epochs: int) -> Trace:
         return simulate(profile.model_copy(update={"epoch_samples": size}), made, epochs=epochs)
 
     recipe.check()
-    return driver.train(made, recipe, foresee)
+    return driver.train(made, recipe, Course(made, foresee))

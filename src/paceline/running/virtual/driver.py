@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,16 +34,16 @@ from paceline.strategies.base import get
 LET_GO_SECONDS = 5.0
 
 
-def train(plan: Plan, recipe: Recipe, foresee: Callable[[int, int], Trace]) -> Trace:
-    """Train ``recipe`` by ``plan`` on this host's CPU, one thread at a time, as the trace that is foreseen has it.
+def train(plan: Plan, recipe: Recipe, course: Course) -> Trace:
+    """Train ``recipe`` by ``plan`` on this host's CPU, one thread at a time, in the order of ``course``.
 
     Args:
         plan: of a strategy whose workers reduce together within a job.
         recipe: the script and its arguments; it runs as ``__main__``.
-        foresee: samples of an epoch and number of epochs -> what a run of the plan leaves behind.
+        course: what a run of the plan does and when.
 
     Returns:
-        That trace for the epochs that were trained, and in it what the recipe logged.
+        The course's trace of the epochs that were trained, and in it what the recipe logged.
 
     Raises:
         ConfigError: the recipe asks for what there is not in virtual time, or does not fit the plan.
@@ -55,7 +55,6 @@ def train(plan: Plan, recipe: Recipe, foresee: Callable[[int, int], Trace]) -> T
     code = compile(script.read_bytes(), str(script), "exec")
     mains = [_main(script) for _ in plan.jobs]
     turns = Turns(len(mains), Belongings(script, mains))
-    course = Course(plan, foresee)
     hub = Hub(tables.load("rule", rules.TABLE, plan.rule)(), plan.global_batch or 1, turns)
     one = as_one(plan)
     jobs = [

@@ -15,7 +15,7 @@ from paceline.server.messages import Progress
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
 
-INITIAL, FIRST_PULL = (-1, 0), (-1, 1)  # keys of turns; later the k-th push has (k, 1), a pull of version v (v, 0)
+INITIAL = (-1, 0)  # key of a turn; later the push that finds version v has (v, 1), and a pull of it (v, 0)
 
 
 class Hub:
@@ -43,8 +43,8 @@ class Hub:
 class VirtualClient(Client):
     """What a group's leader asks of the server, each answered when the schedule has it."""
 
-    def __init__(self, job: int, hub: Hub) -> None:
-        self._job, self._hub, self._turns = job, hub, hub.turns
+    def __init__(self, job: int, hub: Hub, first: int) -> None:
+        self._first, self._job, self._hub, self._turns = first, job, hub, hub.turns
         self.version = 0
         self._exchanges: Iterator[Exchange] = iter(())
         self._now: Exchange | None = None
@@ -77,7 +77,7 @@ class VirtualClient(Client):
             )
         if epoch > hub.epoch:
             hub.epoch, hub.size, hub.done = epoch, size, 0
-        return self._now.work, hub.store.samples
+        return self._now.work, hub.store.samples if self._now.heard is None else self._now.heard
 
     def push(self, delta: Tensor, samples: int, steps: int) -> None:
         if self._now is None:
@@ -87,7 +87,7 @@ class VirtualClient(Client):
         self._hub.done += samples
 
     def pull(self, out: Tensor) -> tuple[int, int]:
-        self._turns.wait(self._job, (self._now.pulled, 0) if self._now else FIRST_PULL)
+        self._turns.wait(self._job, (self._now.pulled if self._now else self._first, 0))
         self.version = self._hub.store.copy_to(out)
         return self._hub.store.samples, 0
 

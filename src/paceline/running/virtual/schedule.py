@@ -15,19 +15,23 @@ from paceline.schema.trace import Trace, WorkerTrace
 class Exchange:
     """One round of a job with the server: what it leased, trained and pushed, and the version it pulled then.
 
-    ``found``: the version that its push found at the server; of no meaning where it leased nothing.
+    ``found``: the version that its push found at the server; of no meaning where it leased nothing. ``heard``: samples
+    trained by all groups, as it knew when it got the lease; None: those of the weights it had pulled.
     """
 
     epoch: int
     work: Range
     found: int
     pulled: int
+    heard: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One job's part of a run. ``starts``: of its updates; ``stops``: of its epochs; both in seconds."""
+    """One job's part of a run. ``first``: the version it began from. ``starts``: of its updates; ``stops``: of its
+    epochs; both in seconds."""
 
+    first: int
     exchanges: Sequence[Exchange]
     starts: Sequence[float]
     stops: Sequence[float]
@@ -41,19 +45,21 @@ def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
         leader = workers[rank]
         starts = [span.start for span in leader.spans if span.kind == "compute"] if trace.simulated else []
         stops = [float(mark.values["stop"]) for mark in leader.marks if mark.kind == "epoch"]
-        made.append(Schedule(_exchanges(leader), starts, stops))
+        pulls = [mark.values for mark in leader.marks if mark.kind == "pull"]
+        first = int(pulls[0]["version"]) if pulls and pulls[0]["epoch"] < 0 else 0
+        made.append(Schedule(first, _exchanges(leader, first), starts, stops))
         rank += len(job.workers)
     return made
 
 
-def _exchanges(leader: WorkerTrace) -> list[Exchange]:
+def _exchanges(leader: WorkerTrace, version: int) -> list[Exchange]:
     staleness = iter([int(mark.values["versions"]) for mark in leader.marks if mark.kind == "staleness"])
-    exchanges, version = [], 0
+    exchanges = []
     for values in (mark.values for mark in leader.marks if mark.kind == "pull" and mark.values["epoch"] >= 0):
         work = Range(values["start"], values["stop"])
         found = version + next(staleness) if work else version
         version = int(values["version"])
-        exchanges.append(Exchange(values["epoch"], work, found, version))
+        exchanges.append(Exchange(values["epoch"], work, found, version, values.get("heard")))
     return exchanges
 
 
@@ -69,6 +75,10 @@ class Course:
         self._plan, self._foresee = plan, foresee
         self._size = self._epochs = 0
         self._schedules: list[Schedule] = []
+
+    def first_version(self, job: int) -> int:
+        """What the job's weights are when it begins."""
+        return self._schedules[job].first if self._schedules else 0
 
     def begin(self, job: int, epoch: int, size: int, epochs: int) -> Schedule:
         """The job begins an epoch of ``size`` samples, of so many epochs in all.
@@ -94,3 +104,13 @@ class Course:
     def trace(self, epochs: int) -> Trace:
         """What happened in the ``epochs`` epochs that were trained."""
         return self._foresee(self._size, epochs)
+
+
+class Recorded(Course):
+    """The course that a run has taken, from its trace."""
+
+    def __init__(self, plan: Plan, trace: Trace) -> None:
+        super().__init__(plan, lambda size, epochs: trace)
+        epochs = [mark.values for mark in trace.workers[0].marks if mark.kind == "epoch"]
+        self._size, self._epochs = epochs[0]["size"], len(epochs)
+        self._schedules = schedules(plan, trace)

@@ -79,7 +79,7 @@ class VirtualExecutor(Executor):
     def __init__(self, worker: VirtualWorker, place: Place, source: Any) -> None:
         program = get(place.plan.strategy).program(place.member)
         super().__init__(program, place.member, source, worker.recorder, distributed=False)
-        self._worker, self._schedule = worker, Schedule((), (), ())
+        self._worker, self._schedule = worker, Schedule(0, (), (), ())
         self._starts = iter(self._schedule.starts)
         self.finished = 0  # epochs
         self.alike = True  # since the last update all workers of the job have got the same buffers
@@ -118,7 +118,7 @@ class VirtualWorker(Worker):
 
     def __init__(self, job: Job, settings: Settings) -> None:
         self.job, self.by_parts = job, False
-        self._client = VirtualClient(job.number, job.hub)
+        self._client = VirtualClient(job.number, job.hub, job.course.first_version(job.number))
         launch = Launch(
             rank=0, local_rank=0, world_size=1, local_world_size=1, job=job.number, folder=None, token="", quotas=None,
             launcher=None, run_id="", threads=1,
