@@ -70,7 +70,7 @@ class _Thread(threading.Thread):
     """One job."""
 
     def __init__(self, job: Job, code: CodeType, main: ModuleType) -> None:
-        super().__init__(name=f"job {job.planned.name}", daemon=True)
+        super().__init__(name=f"job '{job.planned.name}'", daemon=True)
         self.job, self._code, self._main = job, code, main
         self.worker: VirtualWorker | None = None
 

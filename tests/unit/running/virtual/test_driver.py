@@ -46,12 +46,12 @@ def text(inside: str = "", after: str = "", setup: str = SETUP) -> str:
 @pytest.mark.parametrize("plan", [ALONE, GROUPS], ids=["alone", "groups"])
 def test_an_exception_is_the_recipes_own(plan: Plan, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     failing = text(after="if epoch == 1 and run.rank == run.world_size - 1: raise ValueError('no such label')")
-    with pytest.raises(WorkerError, match=r"the recipe raised ValueError: no such label \(.*recipe.py:18\)") as caught:
+    with pytest.raises(WorkerError, match=r"the recipe raised ValueError: no such label \(.*recipe.py:19\)") as caught:
         virtually.train(plan, failing, tmp_path)
     assert caught.value.exit_code == 5
     assert isinstance(caught.value.__cause__, ValueError)
     said = capsys.readouterr().err
-    assert 'recipe.py", line 18' in said
+    assert 'recipe.py", line 19' in said
     assert "driver.py" not in said
 
 
@@ -60,7 +60,7 @@ def test_an_exception_is_the_recipes_own(plan: Plan, tmp_path: Path, capsys: pyt
     [
         (ALONE, "import sys; sys.exit(3)", WorkerError, "the recipe ended with exit code 3"),
         (GROUPS, text(inside="sys.exit(3)"), WorkerError, "the recipe ended with exit code 3"),
-        (GROUPS, text(inside="sys.exit(0)"), WorkerError, "job job0: the recipe ended in the middle of an epoch"),
+        (GROUPS, text(inside="sys.exit(0)"), WorkerError, "job 'job0': the recipe ended in the middle of an epoch"),
         (ALONE, text(inside="break", after="break"), WorkerError, "the recipe ended in the middle of an epoch"),
         (GROUPS, text(inside="break"), ConfigError, "opened epoch 1 while samples of the one before are open"),
         (ALONE, "print('hello')", WorkerError, "the recipe trained nothing"),
@@ -86,10 +86,9 @@ def test_what_cannot_be_is_said_in_a_sentence(
 
 
 def test_groups_with_other_models_are_refused(tmp_path: Path) -> None:
-    build = "import os, itertools\nmodel = nn.Linear(1, 1 + len(run_count))\n"
     other = text(setup="run = paceline.init(global_batch=4)\nmodel = nn.Linear(1, 1 + run.rank)\nrun.setup(model)\n")
     with pytest.raises(ConfigError, match="a group exchanges 4 values; expected 2"):
-        virtually.train(GROUPS, other + build[:0], tmp_path)
+        virtually.train(GROUPS, other, tmp_path)
 
 
 def test_a_recipe_may_stop_before_its_last_epoch(tmp_path: Path) -> None:
@@ -114,14 +113,12 @@ def test_the_script_runs_as_python_runs_it(tmp_path: Path, capsys: pytest.Captur
     """As ``__main__``, with its arguments, and with the modules of its own folder; afterwards all is as before."""
     (tmp_path / "beside.py").write_text("count = 0\n")
     before = sys.argv, list(sys.path), sys.modules["__main__"]
-    recipe = (
-        "import pickle, sys, beside\nclass Own: pass\nbeside.count += 1\n"
-        + text()
-        + (
-            "if __name__ == '__main__' and type(pickle.loads(pickle.dumps(Own()))) is Own: print(sys.argv[1:], beside.count)"
-        )
+    head = "import pickle, sys, beside\nclass Own: pass\nbeside.count += 1\n"
+    tail = (
+        "if __name__ == '__main__': print(type(pickle.loads(pickle.dumps(Own()))) is Own, sys.argv[1:], beside.count)"
     )
+    recipe = head + text() + tail
     virtually.train(GROUPS, recipe, tmp_path, "--rate", "3")
-    assert capsys.readouterr().out == "['--rate', '3'] 1\n" * 2
+    assert capsys.readouterr().out == "True ['--rate', '3'] 1\n" * 2
     assert (sys.argv, sys.path, sys.modules["__main__"]) == before
     assert "beside" not in sys.modules
