@@ -7,6 +7,7 @@ from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, run, write_report
 from paceline.api.virtual import train_virtually
+from paceline.api.training import Watcher, probe, report, reuse, run, write_report
 from paceline.launchers.recipe import Recipe
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "plan",
     "probe",
     "report",
+    "reuse",
     "run",
     "serve",
     "simulate",

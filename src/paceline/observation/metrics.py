@@ -6,27 +6,15 @@ Only epochs that some worker finished count: an epoch's mark is written at its e
 from __future__ import annotations
 
 import itertools
-import statistics
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.errors import WorkerError
 from paceline.schema.summary import EpochSummary, Staleness
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
 
 Stretch = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """A batch of ``batch`` samples takes ``fixed_seconds + batch * sample_seconds``."""
-
-    batch: int
-    samples_per_second: float
-    fixed_seconds: float
-    sample_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +121,6 @@ def curve(trace: Trace, name: str = "accuracy") -> list[Point]:
     return max(curves, key=len, default=[])
 
 
-def solo_timings(trace: Trace) -> list[Timing]:
-    """How fast each worker trained by itself after its ``measure`` mark, in rank order.
-
-    Raises:
-        WorkerError: a worker measured too little.
-    """
-    return [_solo_timing(worker) for worker in sorted(trace.workers, key=lambda worker: worker.rank)]
-
-
 def _marks(trace: Trace, kind: str) -> Iterator[Mark]:
     return (mark for worker in trace.workers for mark in worker.marks if mark.kind == kind)
 
@@ -223,25 +202,3 @@ def _coverage(epoch: int, size: int, ranges: Iterable[tuple[int, int]]) -> Epoch
 def _elapsed(run: Iterable[Stretch], at: float) -> float:
     """Seconds of training before the moment ``at``."""
     return sum(min(stop, at) - start for start, stop in run if start < at)
-
-
-def _solo_timing(worker: WorkerTrace) -> Timing:
-    """A line through the mean times of the largest and of the most usual smaller batch, each until the next starts."""
-    since = next((mark.at for mark in worker.marks if mark.kind == "measure"), None)
-    measured = [s for s in worker.spans if s.kind == "compute" and since is not None and s.start >= since]
-    times: dict[int, list[float]] = defaultdict(list)
-    for span, following in itertools.pairwise(measured):
-        times[span.samples].append(following.start - span.start)
-    if not times or max(times) == 0:
-        raise WorkerError(
-            "the probe was too short to measure this worker",
-            expected="at least two whole updates after the warm-up",
-            remedy="Use a longer --probe-seconds.",
-            where=f"rank {worker.rank} ({worker.group}, {worker.name}) on {worker.host}",
-        )
-    large = max(times)
-    small = max((size for size in times if size != large), key=lambda size: len(times[size]), default=large)
-    most, least = statistics.fmean(times[large]), statistics.fmean(times[small])
-    slope = (most - least) / (large - small) if large > small else most / large
-    per_sample = min(max(slope, 0.1 * most / large), most / large)  # noise must not make a batch free, or its start
-    return Timing(large, large / most, fixed_seconds=most - large * per_sample, sample_seconds=per_sample)

@@ -49,6 +49,7 @@ class Executor:
         self._parts: list[Range] = []
         self.measured_since: float | None = None
         self.stopping = False  # ask for no more samples
+        self.at_barrier: Callable[[], None] = lambda: None  # while nobody computes
         self._state: FlatState | None = None
         self._pulled = self._scratch = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
@@ -189,6 +190,7 @@ class Executor:
     def _barrier(self, barrier: Barrier) -> None:
         if self._distributed:
             dist.barrier()
+            self.at_barrier()
         self.measured_since = self._recorder.clock()
         self._recorder.mark("measure")
 

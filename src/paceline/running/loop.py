@@ -20,7 +20,7 @@ from paceline.ops import Compute, Range
 from paceline.reduction.buffers import Kept, merge_buffers
 from paceline.reduction.gradients import Gradients
 from paceline.reduction.tally import Tally
-from paceline.reduction.window import Window
+from paceline.reduction.window import Window, schedule
 from paceline.running.agreement import agree_on_streams, catch_up, check_alike
 from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
@@ -177,6 +177,9 @@ class Loop:
         self._size = size
         self._worker.start()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
+        if self._place.probing and size and (counters := self._executor.counters):
+            updates = -(-size * self.epochs // self._global_batch)
+            self._worker.recorder.mark("schedule", points=schedule(counters, updates, self._global_batch))
 
     def _account_for_before(self) -> None:
         """What was trained of this epoch before the checkpoint counts in this run's account of samples too."""

@@ -116,10 +116,10 @@ def _default_plan(launch: Launch, global_batch: int) -> Plan:
 
 
 def _filled(plan: Plan, global_batch: int) -> Plan:
-    """A probe's plan learns the global batch here: every device is measured on its even share of it."""
+    """A probe's plan learns the global batch here: every device is measured up to twice its even share of it."""
     if plan.global_batch is not None:
         return plan
-    share = max(1, global_batch // len(plan.workers))
+    share = max(1, min(global_batch, 2 * global_batch // len(plan.workers)))
     jobs = [
         job.model_copy(update={"workers": [worker.model_copy(update={"share": share}) for worker in job.workers]})
         for job in plan.jobs

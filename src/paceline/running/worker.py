@@ -40,6 +40,7 @@ from paceline.server.messages import MOST_VALUES, Progress
 from paceline.state.flat import FlatState
 from paceline.state.things import Things
 from paceline.strategies.base import get
+from paceline.transports import wires
 
 
 class Worker:
@@ -142,6 +143,11 @@ class Worker:
         self.models, state = models, FlatState(models)
         self.recorder.mark("setup", bytes=4 * state.size)
         self.executor.attach(state, counters)
+        if self.place.probing:
+            groups = [worker.group for worker in self.place.job.workers]
+            self.executor.at_barrier = lambda: self.recorder.mark(
+                "wires", **wires.measure(groups, 4 * state.size, self.place.device)
+            )
         if not isinstance(self._source, ServerSource):
             return
         if self.place.leads:

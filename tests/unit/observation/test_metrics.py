@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.errors import WorkerError
 from paceline.observation import metrics
 from paceline.schema.summary import EpochSummary, Staleness
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
@@ -188,45 +186,3 @@ def test_a_curve_counts_training_time_and_leaves_other_names_out():
 def test_a_value_logged_within_an_epoch_stands_at_that_moment():
     trace = Trace([worker(marks=[Mark("log", 2.5, {"samples": 4, "accuracy": 0.5}), epoch(0, 1.0, 5.0)])])
     assert metrics.curve(trace) == [metrics.Point(1.5, 4, 0.5)]
-
-
-def solo(rank: int, updates: list[tuple[int, float]], measure: float = 2.0) -> WorkerTrace:
-    """A worker that trains (samples, seconds) one after the other, a slow one first, before measuring starts."""
-    spans, at = [Span("compute", 0.0, 2.0, 100)], measure
-    for samples, seconds in updates:
-        spans.append(Span("compute", at, at + 0.9 * seconds, samples))
-        at += seconds
-    return worker(rank, spans, [Mark("measure", measure, {})])
-
-
-def test_solo_timing_is_a_line_through_two_sizes_of_batch_after_the_measure_mark():
-    trace = Trace(
-        [solo(1, [(8, 9.0), (2, 3.0)] * 3), solo(0, [(8, 2.0), (2, 0.5), (5, 99.0), (8, 2.0), (2, 0.5), (8, 1)])]
-    )
-    quick, slow = metrics.solo_timings(trace)
-    assert quick == metrics.Timing(8, 4.0, fixed_seconds=pytest.approx(0.0), sample_seconds=pytest.approx(0.25))
-    assert slow == metrics.Timing(8, 8 / 9, fixed_seconds=pytest.approx(1.0), sample_seconds=pytest.approx(1.0))
-
-
-def test_noise_makes_neither_samples_nor_the_start_of_a_batch_free():
-    dear, free = metrics.solo_timings(
-        Trace([solo(0, [(8, 1.0), (2, 2.0), (8, 1.0)]), solo(1, [(8, 4.0), (2, 0.1), (8, 4.0)])])
-    )
-    assert dear.sample_seconds > 0
-    assert dear.fixed_seconds + 8 * dear.sample_seconds == pytest.approx(1.0)
-    assert (free.fixed_seconds, free.sample_seconds) == (0.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("spans", "marks"),
-    [
-        ([Span("compute", 0.0, 1.0, 4)], []),
-        ([Span("compute", 0.0, 1.0, 4)], [Mark("measure", 2.0, {})]),
-        ([Span("wait", 3.0, 4.0)], [Mark("measure", 2.0, {})]),
-        ([Span("compute", 2.0, 3.0, 4)], [Mark("measure", 2.0, {})]),
-    ],
-    ids=["no mark", "nothing after it", "nothing computed", "no second update to end the first"],
-)
-def test_a_probe_that_was_too_short_says_so(spans: list[Span], marks: list[Mark]):
-    with pytest.raises(WorkerError, match=r"rank 0 .*too short.*Use a longer --probe-seconds\."):
-        metrics.solo_timings(Trace([worker(0, spans, marks)]))

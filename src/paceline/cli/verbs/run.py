@@ -48,7 +48,8 @@ def command(
     script.check()
     if profile is not None and (cluster is not None or emulation is not None):
         raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
-    measured = _measured(profile, api.cluster(cluster, emulation), probe_seconds, script, folder, terminal)
+    source = profile or api.cluster(cluster, emulation)
+    measured = _measured(source, probe_seconds, script, folder, resume, terminal)
     made = api.plan(measured, strategy).model_copy(update={"rule": rule})
     terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
     summary = api.run(
@@ -63,13 +64,15 @@ def command(
 
 
 def _measured(
-    profile: Path | None, machines: Cluster, seconds: float, script: api.Recipe, folder: RunFolder, terminal: Terminal
+    source: Cluster | Path,
+    seconds: float,
+    script: api.Recipe,
+    folder: RunFolder,
+    resume: Path | None,
+    terminal: Terminal,
 ) -> Profile:
-    """The profile that was given, or that of a probe of the machines."""
-    if profile is not None:
-        measured = Profile.read(profile)
-        folder.claim()
-        measured.write(folder.profile)
-        return measured
-    terminal.say(f"{machines.name}: measuring every device, all at once, for {seconds:g} s")
-    return api.probe(machines, script, folder, seconds=seconds, watcher=terminal.quiet)
+    """The profile of a probe of the machines, or the one that was given."""
+    if isinstance(source, Path):
+        return api.reuse(source, script, folder, resume, terminal.say)
+    terminal.say(f"{source.name}: measuring every device, all at once, for {seconds:g} s")
+    return api.probe(source, script, folder, seconds=seconds, resume=resume, watcher=terminal.quiet)

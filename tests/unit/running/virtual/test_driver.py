@@ -115,10 +115,10 @@ def test_the_script_runs_as_python_runs_it(tmp_path: Path, capsys: pytest.Captur
     before = sys.argv, list(sys.path), sys.modules["__main__"]
     head = "import pickle, sys, beside\nclass Own: pass\nbeside.count += 1\n"
     tail = (
-        "if __name__ == '__main__': print(type(pickle.loads(pickle.dumps(Own()))) is Own, sys.argv[1:], beside.count)"
+        "print(__name__, type(pickle.loads(pickle.dumps(Own()))) is Own, sys.argv[1:], beside.count)"
     )
     recipe = head + text() + tail
     virtually.train(GROUPS, recipe, tmp_path, "--rate", "3")
-    assert capsys.readouterr().out == "True ['--rate', '3'] 1\n" * 2
+    assert capsys.readouterr().out == "__main__ True ['--rate', '3'] 1\n" * 2
     assert (sys.argv, sys.path, sys.modules["__main__"]) == before
     assert "beside" not in sys.modules
