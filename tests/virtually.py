@@ -13,6 +13,7 @@ from paceline.running.virtual.schedule import Course
 from paceline.schema.plan import Plan
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
+from paceline.simulating.scenario import Workload
 
 TESTS = str(Path(__file__).parent)
 
@@ -62,7 +63,7 @@ def train(plan: Plan, text: str, folder: Path, *arguments: str) -> Trace:
     script.write_text(text)
 
     def foresee(size: int, epochs: int) -> Trace:
-        return interpreter.simulate(plan, size, epochs, model_bytes=400)
+        return interpreter.simulate(plan, Workload(size, epochs, model_bytes=400))
 
     return driver.train(plan, Recipe(script, arguments), Course(plan, foresee))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.schema.summary import EpochSummary, Staleness
@@ -59,10 +59,10 @@ def training_only(trace: Trace, together: bool) -> Trace:
             transfer; what the others have above it becomes a wait span.
     """
     hulls = _epoch_hulls(trace)
-    workers = [replace(worker, spans=list(_inside(worker.spans, _own(worker, hulls)))) for worker in trace.workers]
+    workers = _respanned(trace.workers, lambda worker: _inside(worker.spans, _own(worker, hulls)))
     if together:
         transfers = _transfer_seconds(workers)
-        workers = [replace(worker, spans=list(_split(worker.spans, transfers))) for worker in workers]
+        workers = _respanned(workers, lambda worker: _split(worker.spans, transfers))
     return replace(trace, workers=workers)
 
 
@@ -74,7 +74,9 @@ def usage(trace: Trace, together: bool) -> list[Usage]:
         together: as for ``training_only``.
     """
     seconds = training_seconds(trace)
-    return [_usage(worker.spans, seconds) for worker in training_only(trace, together).workers]
+    workers = training_only(trace, together).workers
+    used = {key: _usage(spans, seconds) for key, spans in _distinct(workers).items()}
+    return [used[id(worker.spans)] for worker in workers]
 
 
 def epochs(trace: Trace) -> list[EpochSummary]:
@@ -125,6 +127,18 @@ def _marks(trace: Trace, kind: str) -> Iterator[Mark]:
     return (mark for worker in trace.workers for mark in worker.marks if mark.kind == kind)
 
 
+def _distinct(workers: Iterable[WorkerTrace]) -> dict[int, list[Span]]:
+    """Each list of spans once, by its identity: simulated workers that are alike share theirs."""
+    return {id(worker.spans): worker.spans for worker in workers}
+
+
+def _respanned(workers: Sequence[WorkerTrace], spans: Callable[[WorkerTrace], Iterable[Span]]) -> list[WorkerTrace]:
+    """The workers with other spans; those that shared theirs share the new ones, for they share their epochs too."""
+    one_each = {id(worker.spans): worker for worker in workers}
+    new = {key: list(spans(worker)) for key, worker in one_each.items()}
+    return [replace(worker, spans=new[id(worker.spans)]) for worker in workers]
+
+
 def _epoch_hulls(trace: Trace) -> dict[int, Stretch]:
     hulls: dict[int, Stretch] = {}
     for mark in _marks(trace, "epoch"):
@@ -163,7 +177,10 @@ def _inside(spans: Iterable[Span], parts: Sequence[Stretch]) -> Iterator[Span]:
 def _transfer_seconds(workers: Iterable[WorkerTrace]) -> list[float]:
     """The shortest k-th exchange over the workers that lived to have one, for each k."""
     rounds = itertools.zip_longest(
-        *([span.stop - span.start for span in worker.spans if span.kind == "exchange"] for worker in workers)
+        *(
+            [span.stop - span.start for span in spans if span.kind == "exchange"]
+            for spans in _distinct(workers).values()
+        )
     )
     return [min(seconds for seconds in update if seconds is not None) for update in rounds]
 

@@ -1,21 +1,18 @@
-"""What simulated workers share: their gate, the cuts of their updates, and the server with its link and ledger."""
+"""What simulated workers share: their gate, and the server with its ways and its ledger."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Generator
-from dataclasses import dataclass, field
 from typing import Any
 
 import simpy
 
-from paceline.cost.network import Wire
+from paceline.cost.network import to_server
 from paceline.ops import Range
-from paceline.schema.plan import JobPlan
+from paceline.schema.network import Network
 from paceline.server.ledger import Ledger
-from paceline.strategies.base import Layout, Member
-
-Steps = Generator[simpy.Event, Any, Any]  # a stretch of virtual time
+from paceline.simulating.network import Steps, Wires
 
 
 class Gate:
@@ -23,12 +20,13 @@ class Gate:
 
     def __init__(self, clock: simpy.Environment, parties: int) -> None:
         self._clock, self.parties = clock, parties
-        self._opens, self._here = clock.event(), 0
+        self._opens, self._here, self._until = clock.event(), 0, 0.0
 
-    def arrive(self) -> simpy.Event:
-        """Be in front of it; the event happens when it opens."""
+    def arrive(self, until: float = 0.0) -> simpy.Event:
+        """Be in front of it. The event happens when it opens; its value is the latest ``until`` of all parties."""
         opens = self._opens
         self._here += 1
+        self._until = max(self._until, until)
         self._open_if_complete()
         return opens
 
@@ -39,75 +37,57 @@ class Gate:
 
     def _open_if_complete(self) -> None:
         if 0 < self._here == self.parties:
-            self._opens.succeed()
-            self._opens, self._here = self._clock.event(), 0
+            self._opens.succeed(self._until)
+            self._opens, self._here, self._until = self._clock.event(), 0, 0.0
 
 
 class Server:
-    """The parameter server's part in time: one link, one way each way, and one ledger for all groups.
+    """The parameter server's part in time: the ways to it, and one ledger for all groups.
 
-    The k-th lease of a group is asked for by its leader and heard by all of its members.
+    The k-th lease of a job is asked for by its leader and heard by all of its members. A job is known by its name.
     """
 
-    def __init__(self, clock: simpy.Environment, wire: Wire, model_bytes: int) -> None:
-        self._clock, self._seconds = clock, wire.transfer(model_bytes)
-        self._inward, self._outward = simpy.Resource(clock), simpy.Resource(clock)
+    def __init__(self, clock: simpy.Environment, network: Network, shards: int, model_bytes: int) -> None:
+        self._clock, self._network, self._shards, self._bytes = clock, network, shards, model_bytes
+        self._wires = Wires(clock)
         self._ledger = Ledger()
         self._changed = clock.event()
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
         self.version = 0
 
-    def ask(self, group: str, number: int, want: int, batch: int, epoch: int, size: int) -> Steps:
-        """Take the group's lease ``number``; waits while all that is left is leased to others."""
+    def ask(self, job: str, number: int, want: int, batch: int, epoch: int, size: int) -> Steps:
+        """Take the job's lease ``number``; waits while all that is left is leased to others."""
         self._ledger.open(epoch, size)
-        while (granted := self._ledger.take(group, want, batch, epoch)) is None:
+        while (granted := self._ledger.take(job, want, batch, epoch)) is None:
             yield self._changed
-        self._answers[group, number].succeed(granted)
+        self._answers[job, number].succeed(granted)
 
-    def hear(self, group: str, number: int) -> Generator[simpy.Event, Any, Range]:
-        """The group's lease ``number``."""
-        granted: Range = yield self._answers[group, number]
+    def hear(self, job: str, number: int) -> Generator[simpy.Event, Any, Range]:
+        """The job's lease ``number``."""
+        granted: Range = yield self._answers[job, number]
         return granted
 
-    def push(self, group: str, pulled: int) -> Generator[simpy.Event, Any, int]:
-        """Send what was learned since version ``pulled``; returns its staleness."""
-        with self._inward.request() as turn:
-            yield turn
-            yield self._clock.timeout(self._seconds)
+    def push(self, job: str, group: str, pulled: int) -> Generator[simpy.Event, Any, int]:
+        """Send what was learned since version ``pulled`` from the leader's ``group``; returns its staleness."""
+        yield from self._wires.transfer(to_server(self._network, group, self._shards), "in", self._bytes)
         staleness = self.version - pulled
         self.version += 1
-        self._ledger.settle(group)
-        self._changed.succeed()
-        self._changed = self._clock.event()
+        self._ledger.settle(job)
+        self._change()
         return staleness
 
-    def pull(self) -> Generator[simpy.Event, Any, int]:
-        """Receive the newest weights; returns their version."""
-        with self._outward.request() as turn:
-            yield turn
-            version = self.version
-            yield self._clock.timeout(self._seconds)
+    def pull(self, group: str) -> Generator[simpy.Event, Any, int]:
+        """Receive the weights that are newest when asked for; returns their version."""
+        version = self.version
+        yield from self._wires.transfer(to_server(self._network, group, self._shards), "out", self._bytes)
         return version
 
+    def lose(self, job: str) -> bool:
+        """The job is dead: what it has leased is free again. Whether it had anything."""
+        lost = self._ledger.release(job) is not None
+        self._change()
+        return lost
 
-@dataclass(frozen=True, slots=True)
-class Peer(Member):
-    """A member that shares with its peers what is the same for all: with n of them, n sums and n cuts of n shares
-    would make one update of 10,000 devices take minutes."""
-
-    batch: int = 0
-    cuts: dict[Range, list[Range]] = field(default_factory=dict)
-
-    def part(self, work: Range) -> Range:
-        if work not in self.cuts:
-            self.cuts.clear()
-            self.cuts[work] = work.cut(self.shares)
-        return self.cuts[work][self.position]
-
-
-def members(layout: Layout, job: JobPlan) -> list[Member]:
-    """The workers of ``job``, as their programs see them."""
-    if not layout.reduces:
-        return [Member((worker.share,), 0, job.local_steps) for worker in job.workers]
-    shares, batch, cuts = job.shares, sum(job.shares), dict[Range, list[Range]]()
-    return [Peer(shares, place, job.local_steps, batch, cuts) for place in range(len(shares))]
+    def _change(self) -> None:
+        self._changed.succeed()
+        self._changed = self._clock.event()

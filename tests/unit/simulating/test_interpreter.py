@@ -4,16 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from paceline.cost.network import Wire
 from paceline.errors import ConfigError
 from paceline.observation import metrics, solo
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Pull, Push, Range, Update
 from paceline.planning.search import plan, probe_plan
 from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.network import Link, Network
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.trace import Trace
-from paceline.simulating.interpreter import FREE_WIRE, operations, rate, simulate
+from paceline.simulating.interpreter import FREE, operations, rate, simulate
+from paceline.simulating.scenario import Workload
 from paceline.strategies import TABLE, base
 
 
@@ -67,7 +68,9 @@ def test_each_sample_once_an_epoch(strategy, data):
     """Workers that do not reduce together each train the whole epoch; all others share it."""
     drawn = data.draw(plans(strategy))
     size, epochs = data.draw(st.integers(1, 100)), data.draw(st.integers(1, 3))
-    trace = simulate(drawn, size, epochs, data.draw(st.sampled_from([FREE_WIRE, Wire()])), 10_000)
+    trace = simulate(
+        drawn, Workload(size, epochs, model_bytes=10_000, network=data.draw(st.sampled_from([FREE, Network()])))
+    )
     together = base.get(strategy).layout.reduces
     for part in [trace] if together else [Trace([one]) for one in trace.workers]:
         seen = metrics.epochs(part)
@@ -82,7 +85,7 @@ def test_each_sample_once_an_epoch(strategy, data):
 @settings(deadline=None, max_examples=20)
 @given(st.data())
 def test_a_workers_spans_follow_one_another_within_its_epochs(strategy, data):
-    trace = simulate(data.draw(plans(strategy)), data.draw(st.integers(1, 60)), 2, Wire(), 10_000)
+    trace = simulate(data.draw(plans(strategy)), Workload(data.draw(st.integers(1, 60)), 2, model_bytes=10_000))
     for one in trace.workers:
         ends = [0.0, *(span.stop for span in one.spans)]
         assert all(end <= span.start <= span.stop for end, span in zip(ends, one.spans, strict=False))
@@ -95,34 +98,34 @@ def test_a_workers_spans_follow_one_another_within_its_epochs(strategy, data):
 @pytest.mark.parametrize("strategy", ["allreduce", "allreduce_even", "hybrid"])
 def test_equal_devices_on_a_free_wire_reach_the_limit(strategy):
     equal = planned(strategy, [100.0] * 4, 128)
-    assert fraction(equal, simulate(equal, 51_200, 1, FREE_WIRE)) == pytest.approx(1.0, rel=0.01)
+    assert fraction(equal, simulate(equal, Workload(51_200, network=FREE))) == pytest.approx(1.0, rel=0.01)
 
 
 def test_even_allreduce_on_4_2_1_1_reaches_half_the_limit():
     mixed = planned("allreduce_even", [4.0, 2.0, 1.0, 1.0], 128)
-    assert fraction(mixed, simulate(mixed, 12_800, 1, FREE_WIRE)) == pytest.approx(0.5)
+    assert fraction(mixed, simulate(mixed, Workload(12_800, network=FREE))) == pytest.approx(0.5)
 
 
 @pytest.mark.parametrize("strategy", ["allreduce", "hybrid"])
 def test_4_2_1_1_reaches_the_limit_on_a_free_wire(strategy):
     mixed = planned(strategy, [4.0, 2.0, 1.0, 1.0], 128)
-    assert fraction(mixed, simulate(mixed, 51_200, 1, FREE_WIRE)) == pytest.approx(1.0, rel=0.01)
+    assert fraction(mixed, simulate(mixed, Workload(51_200, network=FREE))) == pytest.approx(1.0, rel=0.01)
 
 
 def test_c018_an_update_of_speeds_7_5_3_takes_2_2_seconds():
-    trace = simulate(planned("allreduce", [7.0, 5.0, 3.0], 32), 32, 1, FREE_WIRE)
+    trace = simulate(planned("allreduce", [7.0, 5.0, 3.0], 32), Workload(32, network=FREE))
     assert metrics.training_seconds(trace) == pytest.approx(2.2)
 
 
 def test_c018_equal_shares_of_1000_take_1_25_seconds_and_fitting_ones_1_0():
     for strategy, seconds in [("allreduce", 1.0), ("allreduce_even", 1.25)]:
-        trace = simulate(planned(strategy, [300.0, 300.0, 200.0, 200.0], 1000), 1000, 1, FREE_WIRE)
+        trace = simulate(planned(strategy, [300.0, 300.0, 200.0, 200.0], 1000), Workload(1000, network=FREE))
         assert metrics.training_seconds(trace) == pytest.approx(seconds)
 
 
 def test_allreduce_pays_for_the_ring_once_an_update():
-    wire, size = Wire(bytes_per_second=1e6, latency=0.0), 500_000
-    trace = simulate(planned("allreduce", [10.0, 10.0], 20), 100, 1, wire, size)
+    network, size = Network(default=Link(bytes_per_second=1e6, latency=0.0)), 500_000
+    trace = simulate(planned("allreduce", [10.0, 10.0], 20), Workload(100, model_bytes=size, network=network))
     assert metrics.training_seconds(trace) == pytest.approx(5 * (1.0 + 0.5))
     assert [span.stop - span.start for span in trace.workers[0].spans if span.kind == "exchange"] == [
         pytest.approx(0.5)
@@ -130,36 +133,37 @@ def test_allreduce_pays_for_the_ring_once_an_update():
 
 
 def test_a_fast_worker_waits_in_its_exchange_for_the_slowest():
-    trace = simulate(planned("allreduce_even", [10.0, 5.0], 20), 20, 1, FREE_WIRE)
+    trace = simulate(planned("allreduce_even", [10.0, 5.0], 20), Workload(20, network=FREE))
     assert [(span.kind, span.start, span.stop) for span in trace.workers[0].spans] == [
         ("compute", 0.0, 1.0), ("exchange", 1.0, 2.0),
     ]  # fmt: skip
 
 
-def test_groups_queue_for_the_servers_one_link():
-    """Four groups are done at once; the last of them waits for three transfers before its own, and then pulls."""
-    wire = Wire(bytes_per_second=1.0, latency=0.0)
+def test_groups_share_the_servers_one_port():
+    """Four groups are done at once; each of their pushes gets a quarter of the port, and so does each pull."""
+    network = Network(default=Link(bytes_per_second=1.0, latency=0.0))
     jobs = [JobPlan(name=f"g{i}", workers=[worker(f"g{i}", 1.0, 10)]) for i in range(4)]
-    trace = simulate(made("hybrid", *jobs), 40, 1, wire, 3)
-    pushes = [next(span for span in one.spans if span.kind == "exchange") for one in trace.workers]
-    assert [(push.start, push.stop) for push in pushes] == [(10.0, 13.0), (10.0, 16.0), (10.0, 19.0), (10.0, 22.0)]
+    trace = simulate(made("hybrid", *jobs), Workload(40, model_bytes=3, network=network))
+    for one in trace.workers:
+        exchanges = [(span.start, span.stop) for span in one.spans if span.kind == "exchange"]
+        assert exchanges[:2] == [(10.0, 22.0), (22.0, 34.0)]
 
 
 @pytest.mark.parametrize("speeds", [[4.0, 2.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]])
 def test_groups_that_exchange_equally_often_are_n_minus_1_versions_behind(speeds):
-    trace = simulate(planned("hybrid", speeds, 96), 96_000, 1, Wire(), 10_000)
+    trace = simulate(planned("hybrid", speeds, 96), Workload(96_000, model_bytes=10_000))
     assert metrics.staleness(trace).mean == pytest.approx(len(speeds) - 1, rel=0.03)
 
 
 def test_one_group_is_never_behind():
-    trace = simulate(planned("hybrid", [5.0], 8), 800)
+    trace = simulate(planned("hybrid", [5.0], 8), Workload(800))
     assert metrics.staleness(trace).max == 0
 
 
 def test_a_group_without_work_waits_for_the_epochs_end():
     """The fast group takes the only batch; the slow one hears of the end once it is pushed."""
     jobs = [JobPlan(name=name, workers=[worker(name, 4.0, 8)]) for name in ("first", "second")]
-    trace = simulate(made("hybrid", *jobs), 8, 1, FREE_WIRE)
+    trace = simulate(made("hybrid", *jobs), Workload(8, network=FREE))
     assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(0.0, 2.0)]
 
 
@@ -187,14 +191,14 @@ def test_operations_end_with_the_lease_that_found_the_epoch_over():
 
 
 def test_stopping_after_some_updates_closes_the_epoch_there():
-    trace = simulate(planned("allreduce", [3.0, 1.0], 8), 10**9, 1, FREE_WIRE, updates=5)
+    trace = simulate(planned("allreduce", [3.0, 1.0], 8), Workload(10**9, updates=5, network=FREE))
     assert metrics.training_seconds(trace) == pytest.approx(5 * 2.0)
     assert rate(trace) == pytest.approx(4.0)
 
 
 def test_solo_measures_after_all_workers_have_warmed_up():
     slow_and_fast = made("solo", JobPlan(name="probe", workers=[worker("a", 1.0, 4), worker("b", 4.0, 4)]))
-    trace = simulate(slow_and_fast, 10**6, updates=20)
+    trace = simulate(slow_and_fast, Workload(10**6, updates=20))
     assert [[mark.at for mark in one.marks if mark.kind == "measure"] for one in trace.workers] == [[10.0], [10.0]]
     assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(2.5, 10.0)]
     points = [solo.timing(one).points for one in trace.workers]
@@ -205,10 +209,10 @@ def test_solo_measures_after_all_workers_have_warmed_up():
 def test_a_plan_without_speeds_cannot_be_simulated():
     probe = probe_plan(Cluster(name="lab", groups=[GroupSpec(name="a")]), 1.0, 1, [])
     with pytest.raises(ConfigError, match=r"group 'a', cpu has no speed in the plan") as refused:
-        simulate(probe, 100)
+        simulate(probe, Workload(100))
     assert "paceline probe" in refused.value.remedy
 
 
 def test_a_trace_is_marked_as_simulated_and_an_empty_one_has_no_rate():
-    assert simulate(planned("alone", [1.0], 4), 4).simulated
+    assert simulate(planned("alone", [1.0], 4), Workload(4)).simulated
     assert rate(Trace([])) == 0.0

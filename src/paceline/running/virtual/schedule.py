@@ -38,11 +38,17 @@ class Schedule:
 
 
 def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
-    """One for each job of ``plan``, from what its leader did in ``trace``."""
+    """One for each job of ``plan``, from what its leader did in ``trace``.
+
+    Raises:
+        ConfigError: a leader died.
+    """
     made, rank = [], 0
     workers = {worker.rank: worker for worker in trace.workers}
     for job in plan.jobs:
         leader = workers[rank]
+        if not leader.complete:
+            raise ConfigError(f"group '{leader.group}' does not live to the end", remedy="Train without deaths.")
         starts = [span.start for span in leader.spans if span.kind == "compute"] if trace.simulated else []
         stops = [float(mark.values["stop"]) for mark in leader.marks if mark.kind == "epoch"]
         pulls = [mark.values for mark in leader.marks if mark.kind == "pull"]

@@ -15,6 +15,7 @@ from paceline.ops import Range
 from paceline.running.virtual.schedule import Course, schedules
 from paceline.schema.plan import Plan
 from paceline.simulating import interpreter
+from paceline.simulating.scenario import Kill, Scenario, Workload
 
 SIZE, EPOCHS = 100, 2
 
@@ -29,7 +30,7 @@ def plans(draw: st.DrawFn) -> Plan:
 @settings(deadline=None, max_examples=30)
 @given(plans())
 def test_each_push_finds_the_version_that_the_one_before_it_made(plan: Plan) -> None:
-    trace = interpreter.simulate(plan, SIZE, EPOCHS, model_bytes=100_000)
+    trace = interpreter.simulate(plan, Workload(SIZE, EPOCHS, model_bytes=100_000))
     rounds = [exchange for one in schedules(plan, trace) for exchange in one.exchanges]
     pushes = [exchange for exchange in rounds if exchange.work]
     assert sorted(exchange.found for exchange in pushes) == list(range(len(pushes)))
@@ -44,7 +45,7 @@ def test_each_push_finds_the_version_that_the_one_before_it_made(plan: Plan) -> 
 
 def test_updates_begin_when_their_computing_does() -> None:
     plan = harness.plan("allreduce", [harness.worker(4), harness.worker(2)])
-    (schedule,) = schedules(plan, interpreter.simulate(plan, 20, 2))
+    (schedule,) = schedules(plan, interpreter.simulate(plan, Workload(20, 2)))
     assert len(schedule.starts) == 2 * 4  # updates of 6, 6, 6 and 2 samples
     assert schedule.starts == sorted(schedule.starts)
     assert schedule.starts[0] == 0
@@ -53,7 +54,7 @@ def test_updates_begin_when_their_computing_does() -> None:
 
 def test_an_epoch_of_another_size_or_one_more_is_refused() -> None:
     plan = harness.plan("alone", [harness.worker(4)])
-    course = Course(plan, lambda size, epochs: interpreter.simulate(plan, size, epochs))
+    course = Course(plan, lambda size, epochs: interpreter.simulate(plan, Workload(size, epochs)))
     course.begin(0, 0, 20, 2)
     with pytest.raises(ConfigError, match="epoch 1 has 21 samples; expected 20"):
         course.begin(0, 1, 21, 2)
@@ -63,7 +64,14 @@ def test_an_epoch_of_another_size_or_one_more_is_refused() -> None:
 
 def test_a_group_without_samples_pulls_and_pushes_nothing() -> None:
     plan = harness.plan("hybrid", [harness.worker(4)], [harness.worker(4)])
-    one, other = schedules(plan, interpreter.simulate(plan, 4))
+    one, other = schedules(plan, interpreter.simulate(plan, Workload(4)))
     assert [bool(exchange.work) for exchange in (*one.exchanges, *other.exchanges)].count(True) == 1
     assert one.exchanges[0].work == Range(0, 4)
     assert {one.exchanges[-1].pulled, other.exchanges[-1].pulled} == {1}
+
+
+def test_a_run_in_which_a_group_dies_is_refused() -> None:
+    plan = harness.plan("hybrid", [harness.worker(4, group="a")], [harness.worker(4, group="b")])
+    trace = interpreter.simulate(plan, Workload(40), Scenario(kill=(Kill("b", 0.01),)))
+    with pytest.raises(ConfigError, match="group 'b' does not live to the end"):
+        schedules(plan, trace)
