@@ -5,8 +5,8 @@ from paceline.api.demonstration import demo
 from paceline.api.foreseeing import plan, simulate
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
-from paceline.api.virtual import train_virtually
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
+from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
 
 __all__ = [

@@ -114,9 +114,7 @@ def test_the_script_runs_as_python_runs_it(tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "beside.py").write_text("count = 0\n")
     before = sys.argv, list(sys.path), sys.modules["__main__"]
     head = "import pickle, sys, beside\nclass Own: pass\nbeside.count += 1\n"
-    tail = (
-        "print(__name__, type(pickle.loads(pickle.dumps(Own()))) is Own, sys.argv[1:], beside.count)"
-    )
+    tail = "print(__name__, type(pickle.loads(pickle.dumps(Own()))) is Own, sys.argv[1:], beside.count)"
     recipe = head + text() + tail
     virtually.train(GROUPS, recipe, tmp_path, "--rate", "3")
     assert capsys.readouterr().out == "__main__ True ['--rate', '3'] 1\n" * 2
