@@ -2,7 +2,7 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import plan, simulate
+from paceline.api.foreseeing import foreseen, known, plan, simulate
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
@@ -18,7 +18,9 @@ __all__ = [
     "demo",
     "doctor",
     "export",
+    "foreseen",
     "inspect",
+    "known",
     "plan",
     "probe",
     "report",

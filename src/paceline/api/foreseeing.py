@@ -2,12 +2,47 @@
 
 from __future__ import annotations
 
+from paceline.api.training import write_report
+from paceline.errors import ConfigError
+from paceline.hardware import host
+from paceline.launchers.folder import RunFolder
+from paceline.observation import merge
 from paceline.planning import search
+from paceline.reporting.summary import summarise
+from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.network import Network
 from paceline.schema.plan import Plan
-from paceline.schema.profile import Profile
+from paceline.schema.profile import DeviceProfile, Profile
+from paceline.schema.summary import Event, Summary
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.simulating.scenario import Scenario, Workload
+
+
+def known(machines: Cluster) -> Profile:
+    """The profile of a cluster whose times its file gives, as if it had been measured; nothing of it need be here.
+
+    A device's solo speed is that on its even part of the global batch.
+
+    Raises:
+        ConfigError: the file gives no times.
+    """
+    if machines.work is None:
+        raise ConfigError(
+            f"cluster '{machines.name}' does not say how fast its devices are",
+            expected="sample_seconds for each group, and work",
+            remedy="Add them, or measure: paceline probe --cluster FILE RECIPE.",
+        )
+    batch = max(1, machines.work.global_batch // sum(group.size for group in machines.groups))
+    return Profile(
+        cluster=machines.name,
+        emulation=machines.emulation,
+        global_batch=machines.work.global_batch,
+        model_bytes=machines.work.model_bytes,
+        epoch_samples=machines.work.epoch_samples,
+        network=machines.network or Network(),
+        devices=[device for group in machines.groups for device in _devices(group, batch)],
+    )
 
 
 def plan(profile: Profile, strategy: str) -> Plan:
@@ -34,3 +69,53 @@ def simulate(
     """
     workload = Workload(profile.epoch_samples, epochs, updates, profile.model_bytes, profile.network)
     return interpreter.simulate(made, workload, scenario)
+
+
+def foreseen(
+    trace: Trace,
+    made: Plan,
+    folder: RunFolder | None,
+    *,
+    command: str,
+    scenario: Scenario = Scenario(),  # noqa: B008
+) -> Summary:
+    """A simulated run in figures; with a ``folder``, what a run would leave there: traces, summary and page.
+
+    Raises:
+        ConfigError: the folder holds something else.
+    """
+    summary = summarise(trace, made, command, _events(scenario), host.versions())
+    if folder is not None:
+        folder.claim()
+        made.write(folder.plan)
+        merge.write(trace, folder.traces)
+        summary.write(folder.summary)
+        write_report(folder.report, [(summary, trace)], f"{made.strategy} on {made.cluster}")
+    return summary
+
+
+def _devices(group: GroupSpec, batch: int) -> list[DeviceProfile]:
+    names = [str(place) for place in range(group.devices)] if isinstance(group.devices, int) else group.devices
+    sample_seconds = group.sample_seconds or 0.0  # a cluster with work has it in every group
+    pieces = -(-batch // (group.micro_batch or batch))
+    seconds = pieces * group.fixed_seconds + batch * sample_seconds
+    like = DeviceProfile(
+        group=group.name,
+        device="",
+        speed=group.speed,
+        threads=1,
+        micro_batch=group.micro_batch,
+        batch=batch,
+        samples_per_second=batch / seconds,
+        fixed_seconds=group.fixed_seconds,
+        sample_seconds=sample_seconds,
+    )
+    return [like.model_copy(update={"device": name}) for name in names]
+
+
+def _events(scenario: Scenario) -> list[Event]:
+    slowed = [
+        Event(at=slow.at, kind="fault", what=f"rank {slow.rank} computes {slow.factor:g} times as long from here on")
+        for slow in scenario.slow
+    ]
+    return slowed + [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]

@@ -7,9 +7,16 @@ from paceline.launchers.recipe import Recipe
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.schema.trace import Trace
+from paceline.simulating.scenario import Scenario
 
 
-def train_virtually(profile: Profile, made: Plan, recipe: Recipe) -> Trace:
+def train_virtually(
+    profile: Profile,
+    made: Plan,
+    recipe: Recipe,
+    *,
+    scenario: Scenario = Scenario(),  # noqa: B008  frozen
+) -> Trace:
     """Train ``recipe`` in this process as ``made`` would on its devices, at the times that simulating it predicts.
 
     The recipe says how many epochs of how many samples. The same call gives the same trace, bit for bit.
@@ -22,7 +29,7 @@ def train_virtually(profile: Profile, made: Plan, recipe: Recipe) -> Trace:
     from paceline.running.virtual.schedule import Course
 
     def foresee(size: int, epochs: int) -> Trace:
-        return simulate(profile.model_copy(update={"epoch_samples": size}), made, epochs=epochs)
+        return simulate(profile.model_copy(update={"epoch_samples": size}), made, epochs=epochs, scenario=scenario)
 
     recipe.check()
     return driver.train(made, recipe, Course(made, foresee))

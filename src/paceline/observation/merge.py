@@ -1,4 +1,4 @@
-"""Many workers' files, one trace on one time axis."""
+"""Many workers' files, one trace on one time axis; and back."""
 
 from __future__ import annotations
 
@@ -25,6 +25,18 @@ def merge(folder: Path) -> Trace:
         raise ConfigError(f"a trace in {folder} is damaged: {error!r}", remedy="Run it again.") from error
 
 
+def write(trace: Trace, folder: Path) -> None:
+    """Leave ``trace`` in ``folder`` as its workers would have, for ``merge`` to read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for worker in trace.workers:
+        header = {"rank": worker.rank, "group": worker.group, "name": worker.name, "host": worker.host}
+        header |= {"share": worker.share, "origin": 0.0, "simulated": trace.simulated}
+        spans = [[span.kind, span.start, span.stop, span.samples] for span in worker.spans]
+        marks = [[f"@{mark.kind}", mark.at, mark.values] for mark in worker.marks]
+        lines = [header, *spans, *marks, *([["end"]] if worker.complete else [])]
+        (folder / f"{worker.rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
 def _merged(files: list[list[Any]], folder: Path) -> Trace:
     if not files:
         raise WorkerError(
@@ -32,8 +44,9 @@ def _merged(files: list[list[Any]], folder: Path) -> Trace:
             remedy="Does the recipe call paceline.init and loop over run.loader? See the logs beside that folder.",
         )
     zero = min((line[1] + lines[0]["origin"] for lines in files for line in lines[1:] if len(line) > 1), default=0.0)
+    simulated = [lines[0].pop("simulated", False) for lines in files]
     workers = [_worker(lines, zero) for lines in files]
-    return Trace(sorted(workers, key=lambda worker: worker.rank))
+    return Trace(sorted(workers, key=lambda worker: worker.rank), all(simulated))
 
 
 def _lines(path: Path) -> list[Any]:

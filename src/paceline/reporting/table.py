@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.reporting import text
+from paceline.reporting.figures import picked
 from paceline.schema.summary import DeviceSummary, Summary
 
 BAR_CELLS = 8
@@ -34,13 +35,17 @@ def comparison(summaries: list[Summary]) -> Table:
 def devices(summary: Summary) -> Table:
     """One row for each device: what it trained, how fast, and how it spent the training time."""
     table = _table(f"Devices under {summary.strategy} on {summary.cluster}", [summary])
-    table.caption = Text("  ".join(f"{fill} {name}" for name, fill, _ in FILLS), justify="left")
+    legend = "  ".join(f"{fill} {name}" for name, fill, _ in FILLS)
     _name_column(table, "group")
     _name_column(table, "name")
     for name in ("share", "samples", "samples/s", "solo", "busy", "waiting", "exchanging"):
         _number_column(table, name)
     table.add_column("", no_wrap=True, min_width=BAR_CELLS)
-    for device in summary.devices:
+    shown = picked(summary.devices)
+    if len(shown) < len(summary.devices):
+        legend += f"  ({len(shown)} of {len(summary.devices):,} devices, evenly picked)"
+    table.caption = Text(legend, justify="left")
+    for device in shown:
         table.add_row(*map(Text, _device_cells(device)), _bar(device))
     return table
 
