@@ -42,7 +42,7 @@ def test_figures_go_to_standard_output_and_the_recipes_lines_elsewhere(folder: P
     summary = json.loads(done.stdout)
     assert [epoch["samples"] for epoch in summary["epochs"]] == [8, 8]
     assert summary["accuracy"] == 0.75
-    assert summary["seconds"] == pytest.approx(8 * 2 / 4, rel=0.01)
+    assert summary["seconds"] >= 8 * 2 / 4  # two devices of two samples a second
     assert done.stderr.count("['--url=http://there', '2']") == 2
 
 

@@ -20,6 +20,33 @@ from paceline.schema.profile import Profile
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
+KnownCluster = Annotated[
+    Optional[Path],  # noqa: UP045  typer reads it at run time
+    typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
+]
+Updates = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
+]
+Jitter = Annotated[
+    float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
+]
+SlowWorkers = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
+]
+DeadGroups = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
+]
+Train = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
+]
+Out = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
+]
 
 
 def command(
@@ -28,36 +55,16 @@ def command(
         typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
     ] = None,
     arguments: flags.Arguments = None,
-    cluster: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
-    ] = None,
+    cluster: KnownCluster = None,
     strategy: flags.Strategy = "allreduce",
     epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 1,
-    updates: Annotated[
-        Optional[int],  # noqa: UP045
-        typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
-    ] = None,
-    jitter: Annotated[
-        float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
-    ] = 0.0,
+    updates: Updates = None,
+    jitter: Jitter = 0.0,
     seed: Annotated[int, typer.Option("--seed", help="What jitter is drawn from.")] = 0,
-    slow: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
-    ] = None,
-    kill: Annotated[
-        Optional[list[str]],  # noqa: UP045
-        typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
-    ] = None,
-    train: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
-    ] = None,
-    out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
-    ] = None,
+    slow: SlowWorkers = None,
+    kill: DeadGroups = None,
+    train: Train = None,
+    out: Out = None,
     json: flags.Json = False,
 ) -> None:
     """Run a strategy's own program in virtual time and show what it would reach."""
@@ -65,10 +72,7 @@ def command(
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
     words = [word for word in (profile, *(arguments or ())) if word is not None]
     measured = _profile(words, cluster)
-    if train is None and words:
-        raise ConfigError(f"{words[0]} is for a recipe that is not there", remedy="Name it with --train.")
-    if train is not None and (epochs, updates) != (1, None):
-        raise ConfigError("--train with --epochs or --updates", remedy="Tell the recipe, after --, how long to train.")
+    _check(words, train, (epochs, updates) != (1, None))
     made = api.plan(measured, strategy)
     if train is None:
         trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
@@ -94,6 +98,14 @@ def _profile(words: list[str], cluster: Path | None) -> Profile:
     if not words:
         raise ConfigError("neither a profile nor a cluster", remedy="Name a profile.json, or --cluster FILE.")
     return Profile.read(Path(words.pop(0)))
+
+
+def _check(words: list[str], train: Path | None, how_long: bool) -> None:
+    """Raises ConfigError for what does not go together: a recipe says itself how long it trains."""
+    if train is None and words:
+        raise ConfigError(f"{words[0]} is for a recipe that is not there", remedy="Name it with --train.")
+    if train is not None and how_long:
+        raise ConfigError("--train with --epochs or --updates", remedy="Tell the recipe, after --, how long to train.")
 
 
 def _faults(flag: str, texts: Sequence[str] | None, made: Callable[[list[str]], Fault]) -> tuple[Fault, ...]:
