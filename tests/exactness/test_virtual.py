@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import jobs
 import virtually
 from crew import Crew
 from paceline.observation import metrics
+from paceline.server.store import Store
 
 PLANS = {
     "alone": harness.plan("alone", [harness.worker(12)]),
@@ -68,6 +70,25 @@ def test_groups_agree_on_sums_and_weights(tmp_path: Path) -> None:
     logs = [[mark.values["loss"] for mark in worker.marks if mark.kind == "log"] for worker in trace.workers]
     assert logs[0] == logs[2] != []
     assert logs[1] == []
+
+
+@pytest.mark.parametrize("steps", [(1, 1, 1), (3, 1, 2)])
+def test_pushes_are_as_stale_as_they_were_foreseen(
+    steps: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pushed: list[int] = []
+    push = Store.push
+
+    def noted(self: Store, *numbers: Any) -> int:
+        pushed.append(push(self, *numbers))
+        return pushed[-1]
+
+    monkeypatch.setattr(Store, "push", noted)
+    groups = [[harness.worker(share)] for share in (7, 3, 2)]
+    _, trace = virtually.weights(harness.plan("hybrid", *groups, local_steps=steps), "plain", tmp_path)
+    marks = [mark for worker in trace.workers for mark in worker.marks if mark.kind == "staleness"]
+    assert Counter(pushed) == Counter(mark.values["versions"] for mark in marks)
+    assert max(pushed) > 0
 
 
 JOB = """
