@@ -84,6 +84,14 @@ Kill = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
 ]
+Train = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
+]
+SimulatedOut = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
+]
 Checkpoint = Annotated[Path, typer.Argument(help="A folder that `run.save` wrote.", show_default=False)]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
