@@ -50,7 +50,7 @@ ProfileFile = Annotated[
     ),
 ]
 KnownProfile = Annotated[
-    Optional[Path],  # noqa: UP045
+    Optional[str],  # noqa: UP045  behind `--` it may be a recipe's first argument
     typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
 ]
 KnownCluster = Annotated[
@@ -107,7 +107,7 @@ def folder(out: Path | None, name: str) -> RunFolder:
     return RunFolder(out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
 
 
-def measured(profile: Path | None, cluster: Path | None) -> Profile:
+def measured(profile: str | None, cluster: Path | None) -> Profile:
     """The profile that was named, or that of a cluster with known times.
 
     Raises:
@@ -116,4 +116,4 @@ def measured(profile: Path | None, cluster: Path | None) -> Profile:
     if (profile is None) == (cluster is None):
         seen = "neither a profile nor a cluster" if profile is None else "both a profile and a cluster"
         raise ConfigError(seen, expected="one of them", remedy="Name a profile.json, or --cluster FILE.")
-    return api.known(api.cluster(cluster)) if profile is None else Profile.read(profile)
+    return api.known(api.cluster(cluster)) if profile is None else Profile.read(Path(profile))
