@@ -70,6 +70,16 @@ def test_the_page_on_clusters_names_every_key_and_its_script_runs(tmp_path: Path
     assert "here a tracker begins" in _run(["-c", text], tmp_path)
 
 
+def test_the_page_on_plans_works_from_top_to_bottom(tmp_path: Path) -> None:
+    (cluster,) = [text for name, text in snippets("yaml") if name == "plan.md"]
+    (lines,) = [text for name, text in snippets("console") if name == "plan.md"]
+    (tmp_path / "cluster.yaml").write_text(cluster)
+    said = [_run(["-m", *shlex.split(line[2:])], tmp_path) for line in lines.splitlines()]
+    assert "Instead of allreduce" in said[0]
+    assert "hybrid promises most" in said[1]
+    assert "As the planner has it" in said[3]
+
+
 def test_the_page_on_virtual_time_trains_on_its_cluster(tmp_path: Path) -> None:
     (cluster,) = [text for name, text in snippets("yaml") if name == "virtual.md"]
     (tmp_path / "lab.yaml").write_text(cluster)

@@ -2,7 +2,7 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import foreseen, known, plan, simulate
+from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
@@ -14,6 +14,7 @@ __all__ = [
     "Diagnosis",
     "Recipe",
     "Watcher",
+    "check",
     "cluster",
     "demo",
     "doctor",
@@ -29,5 +30,6 @@ __all__ = [
     "serve",
     "simulate",
     "train_virtually",
+    "write_plan",
     "write_report",
 ]

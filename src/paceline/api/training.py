@@ -18,7 +18,7 @@ from paceline.launchers.folder import RunFolder
 from paceline.launchers.recipe import Recipe
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.planning import search
+from paceline.planning import places
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster
@@ -69,11 +69,19 @@ def probe(
         return measure(made, _supervisor(made, folder.probe, recipe, watcher))
 
     profile = attempt_until_it_fits(attempt, plan, folder.probe, watcher.show)
-    said = machines.network or Network()
-    wires = profile.network.model_copy(update={name: getattr(said, name) for name in said.model_fields_set})
-    profile = profile.model_copy(update={"network": wires, "recipe": (str(recipe.script), *recipe.arguments)})
+    profile = profile.model_copy(
+        update={"network": _wires(profile.network, machines.network), "recipe": (str(recipe.script), *recipe.arguments)}
+    )
     profile.write(folder.profile)
     return profile
+
+
+def _wires(measured: Network, said: Network | None) -> Network:
+    """What the cluster file says goes before what was measured, and before what follows from that."""
+    if said is None:
+        return measured
+    whole = {"across": None} if said.model_fields_set & {"default", "ports", "between"} else {}
+    return measured.model_copy(update={**whole, **{name: getattr(said, name) for name in said.model_fields_set}})
 
 
 def reuse(path: Path, recipe: Recipe, folder: RunFolder, resume: Path | None, say: Callable[[str], None]) -> Profile:
@@ -145,7 +153,7 @@ def write_report(path: Path, runs: Sequence[tuple[Summary, Trace]], title: str) 
 def _supervisor(made: Plan, folder: RunFolder, recipe: Recipe, watcher: Watcher, port: int = 0) -> Supervisor:
     """Of the plan with its cards found again. Raises ConfigError for what ``doctor`` calls an error."""
     known = host.facts(bootstrap.variables(), accelerators=any(worker.device != CPU for worker in made.workers))
-    made = search.located(made, known.cards)
+    made = places.located(made, known.cards)
     checks.refuse(known, made.workers)
     return Supervisor(
         made,

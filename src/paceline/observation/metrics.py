@@ -10,24 +10,25 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from paceline.schema.summary import EpochSummary, Staleness
-from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
+from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
 
 Stretch = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How one worker spent the run's training time. ``busy``, ``waiting`` and ``exchanging`` are parts of it.
-
-    What no span covers (reading data, the user's own code) is in none of the three.
+    """How one worker spent the run's training time. ``busy``, ``loading``, ``waiting`` and ``exchanging`` are parts of
+    it; what no span covers (our own code) is in none of them.
     """
 
     samples: int
     busy: float
     waiting: float
     exchanging: float
+    loading: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +199,12 @@ def _split(spans: Iterable[Span], transfers: Iterable[float]) -> Iterator[Span]:
 
 
 def _usage(spans: Iterable[Span], training: float) -> Usage:
-    samples, seconds = 0, {"compute": 0.0, "wait": 0.0, "exchange": 0.0}
+    samples, seconds = 0, dict.fromkeys(get_args(SpanKind), 0.0)
     for span in spans:
         samples += span.samples
         seconds[span.kind] += span.stop - span.start
-    busy, waiting, exchanging = (value / training if training > 0 else 0.0 for value in seconds.values())
-    return Usage(samples, busy=busy, waiting=waiting, exchanging=exchanging)
+    part = {kind: value / training if training > 0 else 0.0 for kind, value in seconds.items()}
+    return Usage(samples, part["compute"], part["wait"], part["send"] + part["exchange"], part["load"])
 
 
 def _coverage(epoch: int, size: int, ranges: Iterable[tuple[int, int]]) -> EpochSummary:

@@ -82,6 +82,11 @@ class Gradients:
                 gradient = made if gradient is None else gradient.add_(made)
             parameter.grad = gradient
 
+    @property
+    def sent(self) -> float:
+        """Seconds that it took so far to hand gradients to the link."""
+        return self._reducer.sent
+
     def reduce(self) -> None:
         """After the last micro-batch's backward: sum over the workers, and divide once by what all losses count for."""
         self._total = self._reducer.finish(self._mine(present=True), self._weights.nominal)

@@ -38,7 +38,7 @@ class Loop:
 
     def __init__(self, worker: Worker, window: Window, gradients: Gradients, settings: Settings) -> None:
         self.epoch, self.epochs, self.first = 0, 1, 0
-        self.watch = Stopwatch(worker.recorder, worker.place)
+        self.watch = Stopwatch(worker.recorder, worker.place, lambda: gradients.sent)
         self._worker, self._executor, self._place = worker, worker.executor, worker.place
         self._window, self._gradients = window, gradients
         self._global_batch, self._seed = settings.global_batch, settings.seed
@@ -135,7 +135,8 @@ class Loop:
             self._window.close()
 
     def _of_stream(self, stream: Stream, compute: Compute) -> Fetch:
-        items, start = stream.take(), compute.part.start
+        with self.watch.loading():
+            items, start = stream.take(), compute.part.start
         self._gradients.ahead = len(stream.ahead)
 
         def batch(piece: Range) -> Any:
@@ -215,7 +216,8 @@ class Loop:
         """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
         self._gradients.stop = self.stop_wanted()
         for number, piece in enumerate(pieces):
-            batch, samples = make(piece), len(piece)
+            with self.watch.loading():
+                batch, samples = make(piece), len(piece)
             seed(self._seed, self.epoch, piece.start, samples)
             if number == 0:
                 self._kept.keep()

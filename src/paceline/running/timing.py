@@ -15,23 +15,34 @@ from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
 
+Moment = float | torch.cuda.Event
+
 
 class Stopwatch:
     """Follows one worker's loop.
 
-    batch handed over     backward ends     gradients summed      loop asks again
-    |------- compute -----------|--- exchange ----|--- compute (step, rest) ---|
+         batch handed over     backward ends   all sent   gradients summed      loop asks again
+    |-load-|------ compute ----------|--- send ---|--- exchange ---|--- compute (step, rest) ---|
+
+    What buckets that leave inside backward take to send is moved to its end. On a GPU, which computes behind the
+    loop's back, moments are events in its stream, and become seconds once it was waited for.
+
+    Args:
+        recorder: gets the spans.
+        place: of the worker.
+        sent: seconds that it took so far to hand gradients to the link.
     """
 
-    def __init__(self, recorder: Recorder, place: Place) -> None:
-        self._recorder, self._clock = recorder, recorder.clock
+    def __init__(self, recorder: Recorder, place: Place, sent: Callable[[], float] = lambda: 0.0) -> None:
+        self._recorder, self._clock, self._sent = recorder, recorder.clock, sent
         self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
-        self._since = 0.0
-        self._samples = 0
+        self._since, self._samples, self._sent_before = 0.0, 0, 0.0
+        self._moments: list[Moment] = []  # where computing begins or ends
+        self._sending: list[tuple[float, float]] = []  # for each exchange: seconds inside backward, and after it
 
     def follow(self, model: nn.Module) -> None:
         """Pace the computing of ``model``, if this device is emulated by pacing."""
@@ -43,28 +54,57 @@ class Stopwatch:
         if self._epoch_start is None:
             self._epoch_start = self._clock()
 
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Samples are read."""
+        start = self._clock()
+        yield
+        self._recorder.span("load", start, self._clock())
+
     def computing(self, samples: int) -> None:
         """The loop was handed ``samples`` samples."""
         self._pacer.begin()
-        self._since, self._samples = self._clock(), samples
+        self._since, self._samples, self._sent_before = self._clock(), samples, self._sent()
+        self._moments, self._sending = [self._moment()], []
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
         """Backward is through; what comes now is communication that computing does not hide."""
-        start = self._clock()
+        start, sent = self._clock(), self._sent()
+        self._moments.append(self._moment())
         yield
-        now = self._clock()
-        self._pacer.waited(now - start)
-        self._recorder.span("compute", self._since, start)
-        self._recorder.span("exchange", start, now)
-        self._since = now
+        self._moments.append(self._moment())
+        self._sending.append((sent - self._sent_before, self._sent() - sent))
+        self._sent_before = self._sent()
+        self._pacer.waited(self._clock() - start)
 
     def computed(self) -> None:
         """The loop came back for more."""
+        self._pacer.end()
+        self._moments.append(self._moment())
         if self._cuda:
             torch.cuda.synchronize()
-        self._pacer.end()
-        self._recorder.span("compute", self._since, self._clock(), self._samples)
+        begin, *middle, end = [self._seconds_at(moment) for moment in self._moments]
+        for (inside, after), start, stop in zip(self._sending, middle[::2], middle[1::2], strict=True):
+            leaves = start if self._cuda else start - inside  # a GPU has gone on computing meanwhile
+            left = min(start + after, stop)
+            self._recorder.span("compute", begin, leaves)
+            self._recorder.span("send", leaves, left)
+            self._recorder.span("exchange", left, stop)
+            begin = stop
+        self._recorder.span("compute", begin, end, self._samples)
+
+    def _moment(self) -> Moment:
+        if not self._cuda:
+            return self._clock()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _seconds_at(self, moment: Moment) -> float:
+        if isinstance(moment, torch.cuda.Event):
+            return self._since + float(self._moments[0].elapsed_time(moment)) / 1000  # type: ignore[union-attr]
+        return moment
 
     def measure_memory(self) -> None:
         """From now on, note the most that this device's memory holds; nothing on a CPU."""

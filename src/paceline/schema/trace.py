@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SpanKind = Literal["compute", "exchange", "wait", "load"]
+SpanKind = Literal["compute", "exchange", "wait", "load", "send"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stretch of a worker's time. ``samples`` counts what a compute span trained. ``load``: reading data."""
+    """One stretch of a worker's time. ``samples`` counts what a compute span trained.
+
+    ``load``: reading data. ``send``: handing gradients to the link; what comes after it until their sum is here is the
+    ``exchange``.
+    """
 
     kind: SpanKind
     start: float

@@ -103,7 +103,7 @@ def alike(layout: Layout, job: JobPlan, scenario: Scenario, first: int, merge: b
     all_lead = layout.server and not layout.reduces
     kinds: dict[tuple[str, int], list[int]] = {}
     for place, worker in enumerate(job.workers):
-        own = not merge or all_lead or (layout.reduces and place == 0) or scenario.touches(first + place)
+        own = not merge or all_lead or (layout.reduces and place == 0) or scenario.touches(first + place, worker.spread)
         kind = worker.model_dump_json(exclude={"device", "uuid", "name"})
         kinds.setdefault((kind, place if own else -1), []).append(place)
     if not layout.reduces:

@@ -42,7 +42,7 @@ class Worker:
         seconds(self._plan, samples=0)  # a worker that was not measured is refused before the clock starts
         self._simulation, self._clock = simulation, simulation.clock
         self._alike, self._gate, (self._wire, self._reduction) = alike, gate, ring
-        self._pace = Pace(simulation.scenario, self.ranks[0])
+        self._pace = Pace(simulation.scenario, self.ranks[0], self._plan.spread)
         self._program = simulation.strategy.program(alike.member)
         self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True

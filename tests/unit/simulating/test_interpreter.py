@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from paceline.errors import ConfigError
 from paceline.observation import metrics, solo
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Pull, Push, Range, Update
-from paceline.planning.search import plan, probe_plan
+from paceline.planning.places import probe_plan
+from paceline.planning.search import plan
 from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.network import Link, Network
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Optional, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -16,62 +16,31 @@ from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
 from paceline.reporting import table
-from paceline.schema.profile import Profile
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
-KnownCluster = Annotated[
-    Optional[Path],  # noqa: UP045  typer reads it at run time
-    typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
-]
-Updates = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
-]
-Jitter = Annotated[
-    float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
-]
-SlowWorkers = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
-]
-DeadGroups = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
-]
-Train = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
-]
-Out = Annotated[
-    Optional[Path],  # noqa: UP045
-    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
-]
 
 
 def command(
-    profile: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
-    ] = None,
+    profile: flags.KnownProfile = None,
     arguments: flags.Arguments = None,
-    cluster: KnownCluster = None,
+    cluster: flags.KnownCluster = None,
     strategy: flags.Strategy = "allreduce",
-    epochs: Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")] = 1,
-    updates: Updates = None,
-    jitter: Jitter = 0.0,
-    seed: Annotated[int, typer.Option("--seed", help="What jitter is drawn from.")] = 0,
-    slow: SlowWorkers = None,
-    kill: DeadGroups = None,
-    train: Train = None,
-    out: Out = None,
+    epochs: flags.Epochs = 1,
+    updates: flags.Updates = None,
+    jitter: flags.Jitter = 0.0,
+    seed: flags.Seed = 0,
+    slow: flags.Slow = None,
+    kill: flags.Kill = None,
+    train: flags.Train = None,
+    out: flags.SimulatedOut = None,
     json: flags.Json = False,
 ) -> None:
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
-    words = [word for word in (profile, *(arguments or ())) if word is not None]
-    measured = _profile(words, cluster)
+    words = [*([str(profile)] if profile and cluster else []), *(arguments or ())]  # behind -- all are the recipe's
+    measured = flags.measured(None if cluster else profile, cluster)
     _check(words, train, (epochs, updates) != (1, None))
     made = api.plan(measured, strategy)
     if train is None:
@@ -89,15 +58,6 @@ def command(
         terminal.say(f"report: {folder.report}")
     source = "times given in the cluster file" if cluster else "the profile"
     terminal.say(f"simulated in virtual time from {source}; {f'{train.name} was' if train else 'nothing was'} trained")
-
-
-def _profile(words: list[str], cluster: Path | None) -> Profile:
-    """Of the cluster, or that which the first of ``words`` names, which is then taken from them."""
-    if cluster is not None:
-        return api.known(api.cluster(cluster))
-    if not words:
-        raise ConfigError("neither a profile nor a cluster", remedy="Name a profile.json, or --cluster FILE.")
-    return Profile.read(Path(words.pop(0)))
 
 
 def _check(words: list[str], train: Path | None, how_long: bool) -> None:
