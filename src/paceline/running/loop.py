@@ -114,6 +114,8 @@ class Loop:
         try:
             while (compute := self._next_compute()) is not None:
                 yield from self._update(compute, self._pieces(compute), batch)
+                comparable = compute.total == self._global_batch and not self._worker.aligned
+                self._gradients.slowness = self.watch.slowness(len(compute.part)) if comparable else 0.0
             self._end_epoch()
         finally:
             self._window.close()
@@ -175,6 +177,7 @@ class Loop:
                 remedy="Give run.loader the same dataset.",
             )  # fmt: skip
         self._gradients.guard.check_models()
+        self._gradients.slowness = 0.0
         self._size = size
         self._worker.start()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
@@ -238,6 +241,7 @@ class Loop:
         present = total.row("present")
         if min(present) < max(present):
             self._window.steps = catch_up(self._worker, present, self._window.steps)
+        self._executor.slowness = total.row("slowness")
         if any(total.row("stop")):
             self._executor.stopping = True
 
@@ -252,13 +256,13 @@ class Loop:
         Under a BatchNorm over all workers, each has as many of them as the one with most.
 
         Args:
-            sizes: of each peer's part; those of the plan's shares if not given.
+            sizes: of each peer's part; those of the present shares if not given.
         """
         part, own = compute.part, self._place.worker
         if not self._worker.aligned:
             pieces = part.chunks(own.micro_batch or max(len(part), 1))
         else:
-            sizes = sizes or [len(piece) for piece in Range(0, compute.total).cut(self._place.member.shares)]
+            sizes = sizes or [len(piece) for piece in Range(0, compute.total).cut(self._executor.shares)]
             caps = [worker.micro_batch or size for worker, size in zip(self._place.job.workers, sizes, strict=True)]
             pieces = part.cut([1] * max(-(-size // cap) for size, cap in zip(sizes, caps, strict=True) if size))
         return pieces or [part]
@@ -288,5 +292,6 @@ class Loop:
             self.stop(True)
         self._finished, self._size = self.epoch, self._size or self._offers.reached
         if self._worker.reduces and not self._place.layout.server:
-            merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)
+            member = self._place.member
+            merge_buffers(self._worker.models, self._executor.shares[member.position] / member.batch)
         self.watch.epoch_done(self.epoch, self._size)

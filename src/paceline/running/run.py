@@ -256,7 +256,8 @@ class Run:
             self._worker.check_in_step()
         self._worker.start()
         values = torch.tensor([float(total), float(count)], dtype=torch.float64)
-        self._worker.sum_over_cluster(values)
+        with self._loop.watch.exchanging() if self._window.open else nullcontext():
+            self._worker.sum_over_cluster(values)
         return float(values[0] / values[1]) if values[1] else float("nan")
 
     def log(self, **values: float) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import nn
 
+from paceline.cost.compute import seconds
 from paceline.emulation.pacing import Pacer
 from paceline.hardware.facts import find
 from paceline.hardware.host import cards
@@ -16,6 +18,7 @@ from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
 
 Moment = float | torch.cuda.Event
+WARM_UP = 1  # updates of an epoch: after a pause caches are cold
 
 
 class Stopwatch:
@@ -36,6 +39,7 @@ class Stopwatch:
     def __init__(self, recorder: Recorder, place: Place, sent: Callable[[], float] = lambda: 0.0) -> None:
         self._recorder, self._clock, self._sent = recorder, recorder.clock, sent
         self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
+        self._worker, self._updates, self._took = place.worker, 0, 0.0
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
         self.training_seconds = 0.0
@@ -50,16 +54,18 @@ class Stopwatch:
             pace(model, self._pacer.settle)
 
     def in_epoch(self) -> None:
-        """The first update of an epoch starts the training clock."""
+        """An update begins; the first one of an epoch starts the training clock."""
         if self._epoch_start is None:
-            self._epoch_start = self._clock()
+            self._epoch_start, self._updates = self._clock(), 0
+        self._updates += 1
+        self._took = 0.0
 
     @contextmanager
     def loading(self) -> Iterator[None]:
         """Samples are read."""
         start = self._clock()
         yield
-        self._recorder.span("load", start, self._clock())
+        self._own("load", start, self._clock())
 
     def computing(self, samples: int) -> None:
         """The loop was handed ``samples`` samples."""
@@ -88,11 +94,23 @@ class Stopwatch:
         for (inside, after), start, stop in zip(self._sending, middle[::2], middle[1::2], strict=True):
             leaves = start if self._cuda else start - inside  # a GPU has gone on computing meanwhile
             left = min(start + after, stop)
-            self._recorder.span("compute", begin, leaves)
+            self._own("compute", begin, leaves)
             self._recorder.span("send", leaves, left)
             self._recorder.span("exchange", left, stop)
             begin = stop
-        self._recorder.span("compute", begin, end, self._samples)
+        self._own("compute", begin, end, self._samples)
+
+    def slowness(self, samples: int) -> float:
+        """How many times what the plan says for ``samples`` samples this update took, without sending, exchanging and
+        waiting; 0 where that says nothing: the plan is silent, or the epoch has just begun."""
+        if not samples or self._updates <= WARM_UP or self._worker.solo_samples_per_second is None:
+            return 0.0
+        return self._took / seconds(self._worker, samples)
+
+    def _own(self, kind: Literal["load", "compute"], start: float, stop: float, samples: int = 0) -> None:
+        """A stretch of this worker's own work."""
+        self._recorder.span(kind, start, stop, samples)
+        self._took += stop - start
 
     def _moment(self) -> Moment:
         if not self._cuda:

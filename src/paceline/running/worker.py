@@ -20,6 +20,7 @@ from torch.distributed.distributed_c10d import PrefixStore, Store
 from torch.distributed.rendezvous import rendezvous
 from torch.optim import LBFGS
 
+from paceline.cost.rebalance import Balancer
 from paceline.emulation import cgroups
 from paceline.errors import ConfigError, LaunchError, LinkError, WorkerError
 from paceline.launchers import failures, orphans
@@ -200,7 +201,8 @@ class Worker:
     def _make_executor(self) -> Executor:
         place = self.place
         program = get(place.plan.strategy).program(place.member)
-        return Executor(program, place.member, self._source, self.recorder, self.distributed)
+        balancer = Balancer(place.job.workers)
+        return Executor(program, place.member, self._source, self.recorder, self.distributed, balancer)
 
     def _join(self, size: int) -> tuple[Client, bool]:
         if self.place.folder is None:

@@ -11,6 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 from torch.optim import LBFGS
 
+from paceline.cost.rebalance import Balancer
 from paceline.errors import ConfigError
 from paceline.launchers.bootstrap import Launch
 from paceline.observation.recorder import Recorder
@@ -78,7 +79,7 @@ class VirtualExecutor(Executor):
 
     def __init__(self, worker: VirtualWorker, place: Place, source: Any) -> None:
         program = get(place.plan.strategy).program(place.member)
-        super().__init__(program, place.member, source, worker.recorder, distributed=False)
+        super().__init__(program, place.member, source, worker.recorder, False, Balancer(place.job.workers))
         self._worker, self._schedule = worker, Schedule(0, (), (), ())
         self._starts = iter(self._schedule.starts)
         self.finished = 0  # epochs
