@@ -18,6 +18,7 @@ from paceline.strategies.base import Layout
 
 EXACT = "allreduce"  # what ``AUTO`` takes unless another is faster by more than WORTH
 WORTH = 0.01  # of the speed: less is no reason to be stale, nor to have more groups
+CLOSE = 0.8  # of the best by formulas: what promises less is not simulated
 MEASURING = "solo"  # trains nothing of use
 
 Price = Callable[[Plan], Sequence[float]]  # predicted samples/s of each worker of a plan, in rank order
@@ -29,13 +30,12 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
     Args:
         profile: measured speeds and the global batch.
         strategy: a name of the strategies' table, or ``"auto"``.
-        price: predicts what a plan would reach; formulas do, if not given.
+        price: predicts what a plan would reach; formulas do, if not given, and for plans that they put far behind.
         headroom: the part of each device's memory to leave free.
 
     Raises:
         ConfigError: no such strategy, one that only measures, or one that these devices cannot run.
     """
-    price = price or partial(estimate.rates, profile)
     if strategy != AUTO:
         check(strategy)
     found: list[tuple[str, Plan]] = []
@@ -61,7 +61,7 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
 def plan(profile: Profile, strategy: str, price: Price | None = None, headroom: float = memory.HEADROOM) -> Plan:
     """The plan of one strategy by itself, on the devices that it is fastest on; arguments and errors as ``choose``."""
     check(strategy)
-    return _variants(profile, strategy, price or partial(estimate.rates, profile), headroom)[0][1]
+    return _variants(profile, strategy, price, headroom)[0][1]
 
 
 def check(strategy: str) -> None:
@@ -85,20 +85,21 @@ def _rate(made: Plan) -> float:
     return made.predicted_samples_per_second or 0.0
 
 
-def _variants(profile: Profile, strategy: str, price: Price, headroom: float) -> list[tuple[str, Plan]]:
+def _variants(profile: Profile, strategy: str, price: Price | None, headroom: float) -> list[tuple[str, Plan]]:
     """Plans of a strategy that differ in what they leave out or in how they group, each with what to call it; the one
     that stands for the strategy comes first."""
     layout = base.get(strategy).layout
     workers = [devices.worker(device, headroom) for device in profile.devices]
-    whole = partial(_made, profile, strategy, price)
-    if layout.devices == "fastest":
-        return [(strategy, whole({"all": grouping.sets(profile, workers)[-1]}))]
     if layout.jobs == "groups":
-        return _grouped(profile, strategy, workers, whole)
-    full = whole({"all": workers})
-    if layout.shares == "even" or len(workers) == 1:
+        return _grouped(profile, strategy, price, workers)
+    kept = [workers]
+    if layout.devices == "fastest":
+        kept = [grouping.sets(profile, workers)[-1]]
+    elif layout.shares == "speed" and len(workers) > 1:
+        kept += grouping.sets(profile, workers)
+    full, *fewer = _confirmed([_made(profile, strategy, {"all": own}) for own in kept], price)
+    if not fewer:
         return [(strategy, full)]
-    fewer = [whole({"all": own}) for own in grouping.sets(profile, workers)]
     best, single = max(fewer, key=_rate), fewer[-1]
     if _rate(full) >= max(_rate(best) / (1 + WORTH), _rate(single)):
         return [(strategy, full), (f"{strategy} {reasons.without(profile, best)}", best)]
@@ -107,36 +108,42 @@ def _variants(profile: Profile, strategy: str, price: Price, headroom: float) ->
     return [(strategy, best), (f"{strategy} on all {len(workers)} devices", full)]
 
 
-def _grouped(
-    profile: Profile, strategy: str, workers: list[WorkerPlan], whole: Callable[[Groups], Plan]
-) -> list[tuple[str, Plan]]:
+def _grouped(profile: Profile, strategy: str, price: Price | None, workers: list[WorkerPlan]) -> list[tuple[str, Plan]]:
     """By the cluster file's groups first; then other groupings, those of fewer groups first."""
-    filed = grouping.as_filed(workers)
     others = {
-        "grouped by speed": grouping.by_speed(workers, profile.network),
-        "each device by itself": grouping.single(workers),
+        ", grouped by speed": grouping.by_speed(workers, profile.network),
+        ", each device by itself": grouping.single(workers),
     }
-    first = whole(filed)
-    seen, found = [_members(filed)], [(strategy, first)]
+    ways = {"": grouping.as_filed(workers)}
     for label, groups in sorted(others.items(), key=lambda item: len(item[1])):
-        if _members(groups) not in seen:
-            seen.append(_members(groups))
-            found.append((f"{strategy}, {label}", whole(groups)))
-    if quicker := grouping.but_slowest(workers):
-        fewer = whole(grouping.as_filed(quicker))
-        if _rate(fewer) > (1 + WORTH) * _rate(first):
-            told = f"{fewer.reason} {reasons.dropped(profile, fewer, first)}"
-            label = f"{strategy} {reasons.without(profile, fewer)}"
-            found.append((label, fewer.model_copy(update={"reason": told})))
-    return found
+        if _members(groups) not in map(_members, ways.values()):
+            ways[label] = groups
+    quicker = grouping.but_slowest(workers)
+    if quicker:
+        ways["fewer"] = grouping.as_filed(quicker)
+    found = _confirmed([_made(profile, strategy, groups) for groups in ways.values()], price)
+    named = [(strategy + label, made) for label, made in zip(ways, found, strict=True) if label != "fewer"]
+    if quicker and _rate(found[-1]) > (1 + WORTH) * _rate(found[0]):
+        told = f"{found[-1].reason} {reasons.dropped(profile, found[-1], found[0])}"
+        label = f"{strategy} {reasons.without(profile, found[-1])}"
+        named.append((label, found[-1].model_copy(update={"reason": told})))
+    return named
+
+
+def _confirmed(made: Sequence[Plan], price: Price | None) -> list[Plan]:
+    """The plans with their real price, but for those that formulas put far behind; the first one in any case."""
+    if price is None:
+        return list(made)
+    least = CLOSE * max(map(_rate, made))
+    return [one if place and _rate(one) < least else priced(one, price) for place, one in enumerate(made)]
 
 
 def _members(groups: Groups) -> set[frozenset[int]]:
     return {frozenset(map(id, members)) for members in groups.values()}
 
 
-def _made(profile: Profile, strategy: str, price: Price, groups: Groups) -> Plan:
-    """The plan of a strategy on these devices in these groups, with its prediction and its reason."""
+def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
+    """The plan of a strategy on these devices in these groups, with its reason and what formulas predict."""
     layout = base.get(strategy).layout
     workers = [worker for members in groups.values() for worker in members]
     shares = iter(_shares(profile, workers, layout))
@@ -156,7 +163,7 @@ def _made(profile: Profile, strategy: str, price: Price, groups: Groups) -> Plan
         predicted_staleness=float(len(jobs) - 1) if layout.server else None,
     )
     reason = (reasons.plan(profile, layout, jobs), reasons.idle(profile, jobs, idle), profile.learning_rate)
-    return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), price)
+    return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), partial(estimate.rates, profile))
 
 
 def priced(made: Plan, price: Price) -> Plan:

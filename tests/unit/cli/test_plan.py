@@ -33,4 +33,4 @@ def test_c019_the_report_prints_the_alternative_it_rejected(tmp_path: Path) -> N
 def test_a_plan_without_a_profile_is_asked_for_one(tmp_path: Path) -> None:
     done = command(tmp_path, "plan")
     assert done.returncode == 2
-    assert "neither a profile nor a cluster" in done.stderr
+    assert "neither a profile nor a cluster; expected one of them" in done.stderr
