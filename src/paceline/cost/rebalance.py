@@ -22,7 +22,7 @@ SIGNIFICANT = 4.0  # standard errors that the gain must be above, too
 WEIGHT = 0.1  # of a measurement in the mean: an exponential one of 0.9
 NOISE = 0.1  # relative standard deviation of a measurement until it is known
 FAR, LEAST_FAR = 4.0, 0.25  # standard deviations, and the part, from which a measurement is a stray
-STRAYS = 3  # in a row are a change of speed; fewer are cut down to what is not far
+STRAYS = 3  # in a row are a change of speed, which came inside the first one; fewer are cut down to what is not far
 EARLIEST = 5  # updates before the first look
 APART = 10  # updates between two looks, and between two changes; doubled while changes take back one another
 LONGEST = 32 * APART
@@ -82,7 +82,7 @@ class Balancer:
         if new.min() <= 0:
             return None
         changed = self._take(new)
-        if self._update < (self._changed + self._apart if changed else self._look) or self._seen.min() < STRAYS:
+        if self._update < (self._changed + self._apart if changed else self._look) or self._seen.min() < STRAYS - 1:
             return None
         self._look = self._update + APART
         return self._better()
@@ -94,15 +94,15 @@ class Balancer:
         side = np.where(new > mean * far, 1.0, np.where(new * far < mean, -1.0, 0.0))
         goes_on = side * self._strays > 0
         self._strays = side + np.where(goes_on, self._strays, 0.0)
-        self._strayed = np.where(side == 0, 0.0, new + np.where(goes_on, self._strayed, 0.0))
+        self._strayed = np.where(goes_on, self._strayed + new, 0.0)
         cut = np.minimum(np.maximum(new, mean / far), mean * far)
         self._seen += 1
         self._variance += WEIGHT * ((cut / mean - 1) ** 2 - self._variance)
         self._slowness = mean + np.maximum(1 / self._seen, WEIGHT) * (cut - mean)
         count = np.abs(self._strays)
         changed: Flags = count >= STRAYS * self._apart // APART
-        self._slowness = np.where(changed, self._strayed / np.maximum(count, 1), self._slowness)
-        self._seen = np.where(changed, count, self._seen)
+        self._slowness = np.where(changed, self._strayed / np.maximum(count - 1, 1), self._slowness)
+        self._seen = np.where(changed, count - 1, self._seen)
         self._strays = np.where(changed, 0.0, self._strays)
         return bool(changed.any())
 
