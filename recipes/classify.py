@@ -26,6 +26,7 @@ def main() -> None:
     except images.DataError as error:
         print(error, file=sys.stderr)
         sys.exit(2)
+    train_set = torch.utils.data.TensorDataset(*train_set[: args.samples])
     torch.manual_seed(args.seed)  # every worker starts from the same weights
     model = digits_cnn() if args.data == "digits" else fashion_cnn()
     optimizer = torch.optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)
@@ -104,6 +105,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train an image classifier on devices of unequal speed.")
     parser.add_argument("--data", choices=["digits", "fashion-mnist"], default="digits")
     parser.add_argument("--data-dir", type=Path, help="folder with the idx .gz files of fashion-mnist")
+    parser.add_argument("--samples", type=int, help="train on the first so many only")
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--lr", type=float, default=0.1)
     parser.add_argument("--momentum", type=float, default=0.9)

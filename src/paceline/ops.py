@@ -1,7 +1,7 @@
 """The operations a strategy's program is made of. Frozen, and free of tensors and of seconds.
 
 Two interpreters run them: ``running.executor`` with tensors, ``simulating.interpreter`` with seconds.
-Only ``Lease`` has an answer: the interpreter sends the granted ``Range`` back into the program.
+Two have an answer, which the interpreter sends back into the program: ``Lease`` a ``Range``, ``Rebalance`` the shares.
 """
 
 from __future__ import annotations
@@ -70,6 +70,11 @@ class Update:
 
 
 @dataclass(frozen=True, slots=True)
+class Rebalance:
+    """Look whether the shares still fit what the workers are measured to take. Answer: the shares from now on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Push:
     """Send the server what was learned over ``samples`` samples in ``steps`` local steps."""
 
@@ -92,5 +97,5 @@ class Barrier:
     """Wait until every worker of the job is here; measuring starts now."""
 
 
-Operation = Lease | Compute | Update | Push | Pull | Broadcast | Barrier
+Operation = Lease | Compute | Update | Rebalance | Push | Pull | Broadcast | Barrier
 Program = Generator[Operation, Any, None]

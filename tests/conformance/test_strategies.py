@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paceline import ops
 from paceline.errors import ConfigError
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server.ledger import Ledger
 from paceline.strategies import TABLE
@@ -63,7 +63,8 @@ class Job:
         while not isinstance(operation, Lease):
             done.append(operation)
             assert len(done) < ENOUGH, "the program never asks for work"
-            operation = next(self._programs[i])
+            shares = self.members[i].shares if isinstance(operation, Rebalance) else None
+            operation = self._programs[i].send(shares)
         return done, operation
 
     @property

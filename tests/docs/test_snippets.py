@@ -70,6 +70,26 @@ def test_the_page_on_clusters_names_every_key_and_its_script_runs(tmp_path: Path
     assert "here a tracker begins" in _run(["-c", text], tmp_path)
 
 
+def test_the_page_on_plans_works_from_top_to_bottom(tmp_path: Path) -> None:
+    (cluster,) = [text for name, text in snippets("yaml") if name == "plan.md"]
+    (lines,) = [text for name, text in snippets("console") if name == "plan.md"]
+    (tmp_path / "cluster.yaml").write_text(cluster)
+    said = [_run(["-m", *shlex.split(line[2:])], tmp_path) for line in lines.splitlines()]
+    assert "Instead of allreduce" in said[0]
+    assert "hybrid promises most" in said[1]
+    assert "As the planner has it" in said[3]
+
+
+def test_the_page_on_virtual_time_trains_on_its_cluster(tmp_path: Path) -> None:
+    (cluster,) = [text for name, text in snippets("yaml") if name == "virtual.md"]
+    (tmp_path / "lab.yaml").write_text(cluster)
+    line, _ = [line for line in commands() if "--train" in line]
+    arguments = shlex.split(line.replace("recipes/", f"{HOME}/recipes/").replace("--epochs 5", "--epochs 1"))
+    said = _run(["-m", *arguments, "--global-batch", "128"], tmp_path)
+    assert "epoch 1/1  test loss" in said
+    assert "simulated in virtual time from times given in the cluster file; classify.py was trained" in said
+
+
 @pytest.mark.parametrize(("page", "text"), snippets("yaml"))
 def test_every_cluster_file_parses(page: str, text: str) -> None:
     Cluster.parse(yaml.safe_load(text), page)

@@ -95,3 +95,17 @@ def test_a_folder_is_not_a_runs_because_of_a_name_in_it(tmp_path: Path) -> None:
     assert "holds files that are not a run's" in done.stderr
     assert (tmp_path / "logs" / "diary.txt").read_text() == "precious"
     assert (tmp_path / "plan.json").read_text() == "mine"
+
+
+def test_a_stopped_runs_folder_is_not_taken_by_another_run_before_anything_is_measured(tmp_path: Path) -> None:
+    (tmp_path / "r.py").write_text("raise SystemExit('measured')")
+    stopped = tmp_path / "out"
+    (stopped / "checkpoint").mkdir(parents=True)
+    (stopped / "checkpoint" / "state.json").write_text("{}")
+    (stopped / ".paceline").touch()
+    (stopped / "profile.json").write_text("{}")
+    done = command(tmp_path, "run", "--out", "out", "r.py")
+    assert done.returncode == 2
+    assert "out holds the checkpoint of a run that was stopped" in done.stderr
+    assert "Go on with --resume out" in done.stderr
+    assert (stopped / "profile.json").read_text() == (stopped / "checkpoint" / "state.json").read_text() == "{}"

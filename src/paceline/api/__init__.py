@@ -2,10 +2,11 @@
 
 from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
-from paceline.api.foreseeing import foreseen, known, plan, simulate
+from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
-from paceline.api.training import Watcher, probe, report, run, write_report
+from paceline.api.training import Watcher, probe, report, reuse, run, write_report
+from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Diagnosis",
     "Recipe",
     "Watcher",
+    "check",
     "cluster",
     "demo",
     "doctor",
@@ -23,8 +25,11 @@ __all__ = [
     "plan",
     "probe",
     "report",
+    "reuse",
     "run",
     "serve",
     "simulate",
+    "train_virtually",
+    "write_plan",
     "write_report",
 ]

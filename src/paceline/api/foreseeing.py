@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
 from paceline.api.training import write_report
 from paceline.errors import ConfigError
 from paceline.hardware import host
 from paceline.launchers.folder import RunFolder
 from paceline.observation import merge
-from paceline.planning import search
+from paceline.planning import review, search
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.network import Network
 from paceline.schema.plan import Plan
 from paceline.schema.profile import DeviceProfile, Profile
+from paceline.schema.record import write_atomically
 from paceline.schema.summary import Event, Summary
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.simulating.scenario import Scenario, Workload
+
+PRICED = 400  # updates of the first worker that a prediction simulates, if an epoch has more
+PRICED_IN_ALL = 100_000  # updates of all workers together, if that is fewer
 
 
 def known(machines: Cluster) -> Profile:
@@ -46,12 +54,30 @@ def known(machines: Cluster) -> Profile:
 
 
 def plan(profile: Profile, strategy: str) -> Plan:
-    """Shares, local steps and jobs for ``strategy``, with the speed that simulating it predicts.
+    """Shares, local steps and jobs for ``strategy``, with the speed that simulating it predicts and what it was chosen
+    over; ``"auto"`` takes whichever strategy promises most.
 
     Raises:
         ConfigError: unknown strategy, or one that these devices cannot run.
     """
-    return search.plan(profile, strategy, price=lambda made: interpreter.rate(simulate(profile, made)))
+    return search.choose(profile, strategy, price=partial(_price, profile))
+
+
+def check(profile: Profile, made: Plan) -> Plan:
+    """A plan that a person changed, if it can run on the devices of ``profile``, with what it would reach beside what
+    the planner's own would.
+
+    Raises:
+        ConfigError: it cannot.
+    """
+    price = partial(_price, profile)
+    checked = search.priced(review.check(made, profile), price)
+    return review.compared(checked, search.choose(profile, made.strategy, price))
+
+
+def write_plan(path: Path, made: Plan) -> None:
+    """The plan as YAML, to be read and changed."""
+    write_atomically(path, review.document(made))
 
 
 def simulate(
@@ -119,3 +145,11 @@ def _events(scenario: Scenario) -> list[Event]:
         for slow in scenario.slow
     ]
     return slowed + [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]
+
+
+def _price(profile: Profile, made: Plan) -> Sequence[float]:
+    """Samples/s of each worker of the plan, simulated."""
+    count = len(made.workers)
+    trace = simulate(profile, made, updates=max(10, min(PRICED, PRICED_IN_ALL // count)))
+    samples = [sum(span.samples for span in worker.spans) for worker in trace.workers]
+    return [interpreter.rate(trace) * own / max(1, sum(samples)) for own in samples]

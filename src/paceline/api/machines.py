@@ -11,7 +11,7 @@ from paceline.hardware import checks, host
 from paceline.hardware.checks import Finding
 from paceline.hardware.facts import Card, Facts
 from paceline.launchers import bootstrap
-from paceline.planning import search
+from paceline.planning import places
 from paceline.schema.cluster import Cluster, Emulation, GroupSpec
 from paceline.schema.plan import Plan, WorkerPlan
 
@@ -63,4 +63,4 @@ def doctor(path: Path | None, known: Facts | None = None) -> Diagnosis:
 def probe_plan(machines: Cluster, known: Facts, seconds: float) -> Plan:
     """The plan that measures ``machines``, on a host of which this much is known."""
     cards = known.cards if machines.emulation == "none" else ()
-    return search.probe_plan(machines, seconds, known.cores, cards, bootstrap.read(known.environment).threads)
+    return places.probe_plan(machines, seconds, known.cores, cards, bootstrap.read(known.environment).threads)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +18,11 @@ from paceline.launchers.folder import RunFolder
 from paceline.launchers.recipe import Recipe
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.planning import search
+from paceline.planning import places
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster
+from paceline.schema.network import Network
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.schema.record import write_atomically
@@ -43,9 +45,13 @@ def probe(
     folder: RunFolder,
     *,
     seconds: float = PROBE_SECONDS,
+    resume: Path | None = None,
     watcher: Watcher = Watcher(),
 ) -> Profile:
     """Measure every device of ``machines``, all at once and not talking, on ``recipe``; written to ``folder``.
+
+    Args:
+        resume: what the run that this probe is for goes on from.
 
     Raises:
         PacelineError: the recipe is missing or fails, or a device cannot be had.
@@ -56,15 +62,41 @@ def probe(
     known = host.facts(bootstrap.variables(), accelerators=machines.emulation == "none")
     plan = probe_plan(machines, known, seconds)
     _supervisor(plan, folder.probe, recipe, watcher)
-    folder.claim()
+    folder.claim(resume and find(resume))
 
     def attempt(made: Plan) -> Profile:
         folder.probe.clear()
         return measure(made, _supervisor(made, folder.probe, recipe, watcher))
 
     profile = attempt_until_it_fits(attempt, plan, folder.probe, watcher.show)
+    profile = profile.model_copy(
+        update={"network": _wires(profile.network, machines.network), "recipe": (str(recipe.script), *recipe.arguments)}
+    )
     profile.write(folder.profile)
     return profile
+
+
+def _wires(measured: Network, said: Network | None) -> Network:
+    """What the cluster file says goes before what was measured, and before what follows from that."""
+    if said is None:
+        return measured
+    whole = {"across": None} if said.model_fields_set & {"default", "ports", "between"} else {}
+    return measured.model_copy(update={**whole, **{name: getattr(said, name) for name in said.model_fields_set}})
+
+
+def reuse(path: Path, recipe: Recipe, folder: RunFolder, resume: Path | None, say: Callable[[str], None]) -> Profile:
+    """The profile of an earlier probe in place of a new one; ``say`` is told where it was of another recipe.
+
+    Raises:
+        ConfigError: there is none, or the folder is not free.
+    """
+    measured = Profile.read(path)
+    folder.claim(resume and find(resume))
+    measured.write(folder.profile)
+    wanted = (str(recipe.script), *recipe.arguments)
+    if measured.recipe and measured.recipe != wanted:
+        say(f"{path} was measured with `{shlex.join(measured.recipe)}`; its speeds may not be those of this run")
+    return measured
 
 
 def run(
@@ -82,10 +114,11 @@ def run(
         PacelineError: as ``Supervisor.run`` does. Then there is no ``summary.json``.
     """
     recipe.check()
-    if resume is not None:
-        made = made.model_copy(update={"resume": str(find(resume).absolute())})
+    checkpoint = resume and find(resume)
+    if checkpoint is not None:
+        made = made.model_copy(update={"resume": str(checkpoint.absolute())})
     _supervisor(made, folder, recipe, watcher, port)
-    folder.claim()
+    folder.claim(checkpoint)
 
     def attempt(made: Plan) -> tuple[Plan, list[Event]]:
         folder.clear()
@@ -120,7 +153,7 @@ def write_report(path: Path, runs: Sequence[tuple[Summary, Trace]], title: str) 
 def _supervisor(made: Plan, folder: RunFolder, recipe: Recipe, watcher: Watcher, port: int = 0) -> Supervisor:
     """Of the plan with its cards found again. Raises ConfigError for what ``doctor`` calls an error."""
     known = host.facts(bootstrap.variables(), accelerators=any(worker.device != CPU for worker in made.workers))
-    made = search.located(made, known.cards)
+    made = places.located(made, known.cards)
     checks.refuse(known, made.workers)
     return Supervisor(
         made,

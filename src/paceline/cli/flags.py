@@ -10,13 +10,17 @@ from typing import Annotated, Literal, Optional
 
 import typer
 
-from paceline import strategies
+from paceline import api, strategies
+from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
+from paceline.schema.profile import Profile
+from paceline.server import rules
 from paceline.strategies.base import get
 
 
 def _strategies() -> str:
-    return "; ".join(f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo")
+    known = [f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo"]
+    return "; ".join([*known, f"{strategies.AUTO}: whichever promises most samples/s"])
 
 
 Recipe = Annotated[Path, typer.Argument(help="The training script.", show_default=False)]
@@ -45,6 +49,49 @@ ProfileFile = Annotated[
         "--profile", help="A profile that `paceline probe` wrote; without it, probe first.", show_default=False
     ),
 ]
+KnownProfile = Annotated[
+    Optional[str],  # noqa: UP045  behind `--` it may be a recipe's first argument
+    typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
+]
+KnownCluster = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--cluster", help="Instead of a profile, a cluster.yaml with known times.", show_default=False),
+]
+PlanFile = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--plan", help="A plan that `paceline plan --out` wrote; without it, plan anew.", show_default=False),
+]
+Rule = Annotated[str, typer.Option("--rule", help=f"What the server does with a push: {', '.join(rules.TABLE)}.")]
+Port = Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")]
+Resume = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--resume", help="Go on from a checkpoint, or from a run that was stopped.", show_default=False),
+]
+Epochs = Annotated[int, typer.Option("--epochs", min=1, help="Passes over the data.")]
+Updates = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--updates", min=1, help="Stop after this many updates of the first worker.", show_default=False),
+]
+Jitter = Annotated[
+    float, typer.Option("--jitter", help="Standard deviation of each compute over its mean, such as 0.05.")
+]
+Seed = Annotated[int, typer.Option("--seed", help="What jitter is drawn from.")]
+Slow = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--slow", metavar="RANK:SECONDS:FACTOR", help="From then on that worker is so much slower."),
+]
+Kill = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
+]
+Train = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
+]
+SimulatedOut = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
+]
 Checkpoint = Annotated[Path, typer.Argument(help="A folder that `run.save` wrote.", show_default=False)]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
@@ -58,3 +105,15 @@ def typed() -> str:
 def folder(out: Path | None, name: str) -> RunFolder:
     """``--out``, or a fresh folder under ``runs/``."""
     return RunFolder(out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
+
+
+def measured(profile: str | None, cluster: Path | None) -> Profile:
+    """The profile that was named, or that of a cluster with known times.
+
+    Raises:
+        ConfigError: neither or both are named; the file cannot be read; the cluster's times are not known.
+    """
+    if (profile is None) == (cluster is None):
+        seen = "neither a profile nor a cluster" if profile is None else "both a profile and a cluster"
+        raise ConfigError(seen, expected="one of them", remedy="Name a profile.json, or --cluster FILE.")
+    return api.known(api.cluster(cluster)) if profile is None else Profile.read(Path(profile))

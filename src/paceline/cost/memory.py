@@ -15,3 +15,8 @@ def cap(memory: float, fixed: float, per_sample: float, headroom: float = HEADRO
         headroom: part of ``memory`` to leave free.
     """
     return max(1, int(((1 - headroom) * memory - fixed) // per_sample))
+
+
+def needed(fixed: float, per_sample: float, samples: int) -> float:
+    """Bytes at the peak of a micro-batch of so many samples."""
+    return fixed + samples * per_sample

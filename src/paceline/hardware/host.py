@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 import socket
-import subprocess
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
+from paceline.hardware import drivers
 from paceline.hardware.cores import cores
 from paceline.hardware.facts import CPU, Card, Facts, cpu_ability, find
 from paceline.schema.precision import Ability
@@ -39,7 +38,7 @@ def facts(environment: Mapping[str, str], *, accelerators: bool) -> Facts:
     hip, cuda = torch.version.hip, torch.version.cuda
     build = f"ROCm {hip}" if hip else f"CUDA {cuda}" if cuda else None
     arches = tuple(torch.cuda.get_arch_list()) if cuda else ()
-    return Facts(known.host, known.kernel, known.cores, environment, build, arches, tuple(cards()), _smi_order())
+    return Facts(known.host, known.kernel, known.cores, environment, build, arches, tuple(cards()), drivers.order())
 
 
 def ability(device: str) -> Ability:
@@ -65,15 +64,3 @@ def _card(index: int) -> Card:
         total_bytes=found.total_memory,
         vendor="amd" if amd else "nvidia",
     )
-
-
-@functools.cache
-def _smi_order() -> tuple[str, ...]:
-    """UUIDs in the order of nvidia-smi, which comes with the driver; nothing where it is not there."""
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "--query-gpu=uuid", "--format=csv,noheader"], capture_output=True, text=True, timeout=30
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ()
-    return tuple(done.stdout.split()) if done.returncode == 0 else ()

@@ -20,11 +20,15 @@ class RunFolder:
 
     path: Path
 
-    def claim(self) -> None:
+    def claim(self, checkpoint: Path | None = None) -> None:
         """Take the folder for a run of this process: what an earlier one left there goes, anything else is refused.
 
+        Args:
+            checkpoint: the one that the run goes on from.
+
         Raises:
-            ConfigError: it holds files and no run's lock file, or another run is writing to it.
+            ConfigError: it holds files and no run's lock file, or another run is writing to it, or one that was stopped
+                there waits to go on.
         """
         lock = self.path.resolve() / ".paceline"
         if self.path.exists() and not lock.exists() and any(self.path.iterdir()):
@@ -38,8 +42,20 @@ class RunFolder:
                 file.close()
                 raise ConfigError(f"another run is writing to {self.path}", remedy="Choose another --out.") from None
             _held[lock] = file
+            self._end_earlier(checkpoint)
             self.probe.clear()
         self.clear()
+
+    def _end_earlier(self, checkpoint: Path | None) -> None:
+        """The checkpoint of an earlier run goes with it, if that was finished or is not wanted by this one."""
+        if not self.saved or (checkpoint is not None and checkpoint.resolve() == self.checkpoint.resolve()):
+            return
+        if not self.summary.exists():
+            raise ConfigError(
+                f"{self.path} holds the checkpoint of a run that was stopped",
+                remedy=f"Go on with --resume {self.path}, choose another --out, or remove {self.checkpoint}.",
+            )
+        shutil.rmtree(self.checkpoint)
 
     def clear(self) -> None:
         """Remove what a run wrote, but not its profile nor its probe, which may have been made for the next."""

@@ -6,40 +6,29 @@ Only epochs that some worker finished count: an epoch's mark is written at its e
 from __future__ import annotations
 
 import itertools
-import statistics
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
-from paceline.errors import WorkerError
 from paceline.schema.summary import EpochSummary, Staleness
-from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
+from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
 
 Stretch = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
-    """A batch of ``batch`` samples takes ``fixed_seconds + batch * sample_seconds``."""
-
-    batch: int
-    samples_per_second: float
-    fixed_seconds: float
-    sample_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
-    """How one worker spent the run's training time. ``busy``, ``waiting`` and ``exchanging`` are parts of it.
-
-    What no span covers (reading data, the user's own code) is in none of the three.
+    """How one worker spent the run's training time. ``busy``, ``loading``, ``waiting`` and ``exchanging`` are parts of
+    it; what no span covers (our own code) is in none of them.
     """
 
     samples: int
     busy: float
     waiting: float
     exchanging: float
+    loading: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +124,6 @@ def curve(trace: Trace, name: str = "accuracy") -> list[Point]:
     return max(curves, key=len, default=[])
 
 
-def solo_timings(trace: Trace) -> list[Timing]:
-    """How fast each worker trained by itself after its ``measure`` mark, in rank order.
-
-    Raises:
-        WorkerError: a worker measured too little.
-    """
-    return [_solo_timing(worker) for worker in sorted(trace.workers, key=lambda worker: worker.rank)]
-
-
 def _marks(trace: Trace, kind: str) -> Iterator[Mark]:
     return (mark for worker in trace.workers for mark in worker.marks if mark.kind == kind)
 
@@ -219,12 +199,12 @@ def _split(spans: Iterable[Span], transfers: Iterable[float]) -> Iterator[Span]:
 
 
 def _usage(spans: Iterable[Span], training: float) -> Usage:
-    samples, seconds = 0, {"compute": 0.0, "wait": 0.0, "exchange": 0.0}
+    samples, seconds = 0, dict.fromkeys(get_args(SpanKind), 0.0)
     for span in spans:
         samples += span.samples
         seconds[span.kind] += span.stop - span.start
-    busy, waiting, exchanging = (value / training if training > 0 else 0.0 for value in seconds.values())
-    return Usage(samples, busy=busy, waiting=waiting, exchanging=exchanging)
+    part = {kind: value / training if training > 0 else 0.0 for kind, value in seconds.items()}
+    return Usage(samples, part["compute"], part["wait"], part["send"] + part["exchange"], part["load"])
 
 
 def _coverage(epoch: int, size: int, ranges: Iterable[tuple[int, int]]) -> EpochSummary:
@@ -240,25 +220,3 @@ def _coverage(epoch: int, size: int, ranges: Iterable[tuple[int, int]]) -> Epoch
 def _elapsed(run: Iterable[Stretch], at: float) -> float:
     """Seconds of training before the moment ``at``."""
     return sum(min(stop, at) - start for start, stop in run if start < at)
-
-
-def _solo_timing(worker: WorkerTrace) -> Timing:
-    """A line through the mean times of the largest and of the most usual smaller batch, each until the next starts."""
-    since = next((mark.at for mark in worker.marks if mark.kind == "measure"), None)
-    measured = [s for s in worker.spans if s.kind == "compute" and since is not None and s.start >= since]
-    times: dict[int, list[float]] = defaultdict(list)
-    for span, following in itertools.pairwise(measured):
-        times[span.samples].append(following.start - span.start)
-    if not times or max(times) == 0:
-        raise WorkerError(
-            "the probe was too short to measure this worker",
-            expected="at least two whole updates after the warm-up",
-            remedy="Use a longer --probe-seconds.",
-            where=f"rank {worker.rank} ({worker.group}, {worker.name}) on {worker.host}",
-        )
-    large = max(times)
-    small = max((size for size in times if size != large), key=lambda size: len(times[size]), default=large)
-    most, least = statistics.fmean(times[large]), statistics.fmean(times[small])
-    slope = (most - least) / (large - small) if large > small else most / large
-    per_sample = min(max(slope, 0.1 * most / large), most / large)  # noise must not make a batch free, or its start
-    return Timing(large, large / most, fixed_seconds=most - large * per_sample, sample_seconds=per_sample)

@@ -1,41 +1,19 @@
-"""Whole-sample splits of a batch, and local steps in proportion to speed."""
+"""Equal shares, shares by speed, and local steps in proportion to speed."""
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
+from paceline.cost.compute import Seconds
+from paceline.cost.split import split
 from paceline.errors import ConfigError
 from paceline.ops import Range
+from paceline.schema.plan import WorkerPlan
 
-Seconds = Callable[[int], float]  # of one update with that many samples; never falls
-
-
-def split(batch: int, seconds: Sequence[Seconds]) -> list[int]:
-    """Shares that add up to ``batch`` and minimise the slowest worker's time.
-
-    Each sample in turn goes to whoever would be done with it first; on a tie the lower index gets it. That is optimal
-    for any times that never fall, so for fixed costs and the steps of accumulation too.
-
-    Args:
-        batch: samples to share out.
-        seconds: for each worker, its time for a number of samples.
-
-    Raises:
-        ConfigError: no batch or no workers.
-    """
-    if batch < 1:
-        raise ConfigError(f"a batch of {batch}", expected="1 or more samples", remedy="Raise the global batch.")
-    if not seconds:
-        raise ConfigError("no worker to give a share to", remedy="Give the cluster at least one device.")
-    shares = [0] * len(seconds)
-    ready = [(own(1), i) for i, own in enumerate(seconds)]
-    heapq.heapify(ready)
-    for _ in range(batch):
-        _, i = ready[0]
-        shares[i] += 1
-        heapq.heapreplace(ready, (seconds[i](shares[i] + 1), i))
-    return shares
+# Samples go to a device that need not accumulate unless that makes an update this much slower: accumulation rules out
+# several optimizers, and BatchNorm sees less of a batch.
+ACCUMULATE = 1.2
+LOCAL_STEPS = 8  # of the fastest group, at least
 
 
 def even(batch: int, workers: int) -> list[int]:
@@ -53,7 +31,25 @@ def even(batch: int, workers: int) -> list[int]:
     return [len(part) for part in Range(0, batch).cut([1] * workers)]
 
 
-def local_steps(speeds: Sequence[float], most: int = 8) -> list[int]:
+def by_speed(batch: int, workers: Sequence[WorkerPlan], ends: Sequence[Seconds]) -> list[int]:
+    """The fastest split; where all devices together hold the batch at once, one without accumulation if that is not
+    much slower.
+
+    Args:
+        batch: samples to share out.
+        workers: who shares them, with their caps.
+        ends: for each worker, when its update of so many samples ends.
+    """
+    shares = split(batch, ends)
+    caps = [worker.micro_batch or batch for worker in workers]
+    if sum(caps) < batch or all(share <= cap for share, cap in zip(shares, caps, strict=True)):
+        return shares
+    whole = split(batch, ends, caps)
+    slowest, wholes = (max(end(n) for end, n in zip(ends, part, strict=True)) for part in (shares, whole))
+    return whole if wholes <= ACCUMULATE * slowest else shares
+
+
+def local_steps(speeds: Sequence[float], most: int = LOCAL_STEPS) -> list[int]:
     """Updates of each group between two exchanges, so that all exchange about equally often.
 
     Args:

@@ -7,7 +7,9 @@ from typing import Any
 from paceline.errors import WorkerError
 from paceline.launchers.supervisor import Supervisor
 from paceline.observation.merge import merge
-from paceline.observation.metrics import Timing, solo_timings
+from paceline.observation.solo import Timing, timing
+from paceline.probing.fit import line
+from paceline.probing.network import network, pairs
 from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.schema.trace import Trace, WorkerTrace
@@ -24,7 +26,10 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
     supervisor.run()
     trace = merge(supervisor.folder.traces)
     data, setup = _first(trace, "data"), _first(trace, "setup")
-    devices = [device(*told) for told in zip(plan.workers, solo_timings(trace), trace.workers, strict=True)]
+    even = max(1, data["global_batch"] // len(plan.workers))
+    devices = [
+        device(worker, timing(told), told, even) for worker, told in zip(plan.workers, trace.workers, strict=True)
+    ]
     return Profile(
         cluster=plan.cluster,
         emulation=plan.emulation,
@@ -32,12 +37,16 @@ def probe(plan: Plan, supervisor: Supervisor) -> Profile:
         model_bytes=setup["bytes"],
         epoch_samples=data["size"] or STREAM_UPDATES * data["global_batch"],
         learning_rate=next((m.values["line"] for w in trace.workers for m in w.marks if m.kind == "rates"), ""),
+        rates=next((m.values["points"] for w in trace.workers for m in w.marks if m.kind == "schedule"), ()),
+        network=network(trace, plan.workers),
+        pairs=pairs(trace),
         devices=devices,
     )
 
 
-def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace) -> DeviceProfile:
-    """What was measured in one worker, of time and, where it told of it, of memory.
+def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace, even: int) -> DeviceProfile:
+    """What was measured in one worker, of time and, where it told of it, of memory. ``even``: samples of an even share,
+    whose speed is the device's solo speed.
 
     Raises:
         WorkerError: it trained on another card than the plan names.
@@ -49,7 +58,9 @@ def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace) -> DeviceProf
             remedy="Do not set CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER in the recipe.",
             where=f"rank {trace.rank} ({trace.group}, {trace.name}) on {trace.host}",
         )  # fmt: skip
-    samples = min(timing.batch, worker.micro_batch or timing.batch)
+    samples = min(timing.points[-1].samples, worker.micro_batch or timing.points[-1].samples)
+    usual = min(timing.points, key=lambda point: abs(point.samples - even))
+    fixed, per_sample = line(timing.points)
     added = (told["peak_bytes"] - told["fixed_bytes"]) / samples if told else 0.0
     return DeviceProfile(
         group=worker.group,
@@ -57,10 +68,13 @@ def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace) -> DeviceProf
         speed=worker.speed,
         threads=worker.threads,
         micro_batch=worker.micro_batch,
-        batch=timing.batch,
-        samples_per_second=timing.samples_per_second,
-        fixed_seconds=timing.fixed_seconds,
-        sample_seconds=timing.sample_seconds,
+        batch=usual.samples,
+        samples_per_second=usual.samples / (usual.seconds + usual.samples * timing.loading_seconds),
+        fixed_seconds=fixed,
+        sample_seconds=per_sample,
+        table=timing.points,
+        loading_seconds=timing.loading_seconds,
+        spread=timing.spread,
         uuid=worker.uuid,
         name=worker.name,
         memory_bytes=told.get("memory_bytes"),

@@ -34,6 +34,7 @@ class Gradients:
         self._total: Tally | None = None
         self.ahead = 0  # samples this worker has ready for the next update, where only it can know
         self.stop = False  # this worker wants the run to end
+        self.slowness = 0.0  # of this worker in the update before, see Tally
 
     def attach(self, models: Sequence[nn.Module], limit: timedelta) -> None:
         """The models whose gradients make up an update, and how long to wait for a worker."""
@@ -82,6 +83,11 @@ class Gradients:
                 gradient = made if gradient is None else gradient.add_(made)
             parameter.grad = gradient
 
+    @property
+    def sent(self) -> float:
+        """Seconds that it took so far to hand gradients to the link."""
+        return self._reducer.sent
+
     def reduce(self) -> None:
         """After the last micro-batch's backward: sum over the workers, and divide once by what all losses count for."""
         self._total = self._reducer.finish(self._mine(present=True), self._weights.nominal)
@@ -97,6 +103,6 @@ class Gradients:
 
     def _mine(self, present: bool) -> Tally:
         numbers = {"samples": self._weights.samples, "weight": self._weights.weight} if present else {}
-        numbers |= {"ahead": self.ahead, "present": present, "stop": self.stop}
+        numbers |= {"ahead": self.ahead, "present": present, "stop": self.stop, "slowness": self.slowness}
         numbers |= {"update": self._window.update, "steps": self._window.steps}
         return Tally.of(self._rank, self._workers, **numbers)

@@ -11,6 +11,7 @@ worker's loss counted for, whether a parameter was used by anyone, BatchNorm's s
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -105,6 +106,10 @@ class Reducer:
         return total
 
     @property
+    def sent(self) -> float:
+        return sum(part.sent for part in self._parts)
+
+    @property
     def complete(self) -> bool:
         """This update had as many reductions as the one before it."""
         return self._count >= self._usual
@@ -133,6 +138,8 @@ class Reducer:
 
 class Local:
     """The same for a worker that reduces with nobody: only the correction is left."""
+
+    sent = 0.0
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._parameters = list({p: None for model in models for p in model.parameters()})
@@ -196,7 +203,7 @@ class _Part:
         self._head, self._used, *self._places = torch.split(tail, sizes)
         self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
         self._armed = self._touched = False
-        self._next = 0
+        self._next, self.sent = 0, 0.0
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
 
@@ -271,9 +278,11 @@ class _Part:
         self._launch(len(self.buckets) - 1)  # the last one waits for the tail
 
     def _launch(self, end: int) -> None:
+        start = time.monotonic()
         while self._next < end and (not self._armed or not self.buckets[self._next].pending):
             self.buckets[self._next].launch(self._group)
             self._next += 1
+        self.sent += time.monotonic() - start
 
     def _merge(self, total: Tally) -> None:
         """BatchNorm's running statistics, averaged over the workers by samples; as they are where nobody had any."""

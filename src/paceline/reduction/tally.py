@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-ROWS = ("samples", "weight", "ahead", "present", "stop", "update", "steps")
+ROWS = ("samples", "weight", "ahead", "present", "stop", "update", "steps", "slowness")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Tally:
     stop: 1 where a signal asked the run to end.
     update: the number of the update its loop is in.
     steps: updates before it in which an optimizer stepped.
+    slowness: how many times its planned seconds the update before it took; 0 where that says nothing.
 
     ``values`` has shape (rows, workers) and may lie on an accelerator, where ``row`` waits for it.
     """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
+from collections.abc import Sequence
 from functools import wraps
 from types import MethodType
 from typing import Any
@@ -12,6 +15,8 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from paceline.errors import ConfigError
+
+SCHEDULE_POINTS, MOST_SCHEDULED = 10, 100_000  # of a table of learning rates, and the updates that it may cover
 
 
 class Window:
@@ -153,7 +158,7 @@ class UpdateCounter:
     """
 
     def __init__(self, scheduler: LRScheduler, global_batch: int, window: Window) -> None:
-        self._step = scheduler.step
+        self._scheduler, self._step = scheduler, scheduler.step
         self._global_batch = global_batch
         self._updates = 0
         setattr(scheduler, "step", self._users_step)  # noqa: B010  mypy forbids the plain assignment
@@ -170,6 +175,24 @@ class UpdateCounter:
             self._step()
             self._updates += 1
 
+    def rates_after(self, updates: Sequence[int]) -> list[list[float]]:
+        """The learning rates of its optimizer's groups after each of so many ``updates``, in rising order; the
+        scheduler then stands where it stood."""
+        groups, state = self._scheduler.optimizer.param_groups, copy.deepcopy(self._scheduler.state_dict())
+        before = [{key: value for key, value in group.items() if key != "params"} for group in groups]
+        found, made = [], self._updates
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a step before the optimizer's first
+            for number in updates:
+                for _ in range(number - made):
+                    self._step()
+                made = number
+                found.append([float(group["lr"]) for group in groups])
+        self._scheduler.load_state_dict(state)
+        for group, values in zip(groups, before, strict=True):
+            group.update(values)
+        return found
+
     def _users_step(self, *args: Any, **kwargs: Any) -> None:
         if not self._window.open:
             raise ConfigError(
@@ -177,3 +200,14 @@ class UpdateCounter:
                 "each update",
                 remedy="Leave a scheduler that counts epochs out of run.setup.",
             )
+
+
+def schedule(counters: Sequence[UpdateCounter], updates: int, global_batch: int) -> list[dict[str, Any]]:
+    """Learning rates over a training of so many updates: at a few points, the samples before each and all rates."""
+    last = min(updates, MOST_SCHEDULED)
+    numbers = sorted({round(part * last / SCHEDULE_POINTS) for part in range(SCHEDULE_POINTS + 1)})
+    rates = [counter.rates_after(numbers) for counter in counters]
+    return [
+        {"samples": number * global_batch, "rates": [rate for own in rates for rate in own[place]]}
+        for place, number in enumerate(numbers)
+    ]

@@ -26,7 +26,7 @@ LABEL_LETTERS = 22
 LINES = 6  # colours the stylesheet has for curves
 ROW_PIXELS = 30
 FRAME_PIXELS = 38
-PARTS = (("busy", "compute"), ("exchanging", "exchange"), ("waiting", "wait"))
+PARTS = {"busy": ("compute",), "loading": ("load",), "exchanging": ("send", "exchange"), "waiting": ("wait",)}
 
 
 def picked(items: Sequence[Item]) -> Sequence[Item]:
@@ -40,7 +40,7 @@ def line_colour(run: int) -> str:
 
 
 def time_use(summary: Summary) -> Figure:
-    """One stacked bar for each device: busy, exchanging, waiting, as percent of the training time."""
+    """One stacked bar for each device: busy, loading, exchanging, waiting, as percent of the training time."""
     shown = picked(summary.devices)
     names = [_label(device) for device in shown]
     data = [
@@ -53,7 +53,7 @@ def time_use(summary: Summary) -> Figure:
             "marker": {"color": f"--{part}"},
             "hovertemplate": f"%{{y}}<br>{part} %{{x:.1f}} %<extra></extra>",
         }
-        for part, _ in PARTS
+        for part in PARTS
     ]
     return _rows(data, len(shown), {"range": [0, 100], "ticksuffix": " %", "fixedrange": True, "dtick": 25})
 
@@ -105,8 +105,8 @@ def timeline(trace: Trace, window: metrics.Stretch) -> Figure:
     zero = run[0][0] if run else 0.0
     seen = [(_label(worker), span) for worker in _drawn(trace) for span in _seen(worker, window)]
     data = []
-    for part, kind in PARTS:
-        bars = [(name, span) for name, span in seen if span.kind == kind]
+    for part, kinds in PARTS.items():
+        bars = [(name, span) for name, span in seen if span.kind in kinds]
         data.append(
             {
                 "type": "bar",

@@ -8,9 +8,11 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from paceline.cost import memory
 from paceline.hardware.facts import Card
-from paceline.schema.plan import Plan
-from paceline.schema.profile import Profile
+from paceline.reporting import text
+from paceline.schema.plan import Plan, WorkerPlan
+from paceline.schema.profile import DeviceProfile, Profile
 
 UUID_CHARACTERS = 12  # "GPU-" and 8 digits: enough to name a card in a cluster file
 
@@ -22,8 +24,8 @@ def cards(found: Sequence[Card], host: str) -> Table:
         table.add_column(name, justify="right" if name == "memory" else "left", overflow="fold")
     for card in found:
         capability = ".".join(map(str, card.capability)) if card.capability else card.vendor
-        memory = f"{card.total_bytes / 2**30:.1f} GiB"
-        table.add_row(*map(Text, (card.device, card.name, card.uuid or "", capability, memory)))
+        size = f"{card.total_bytes / 2**30:.1f} GiB"
+        table.add_row(*map(Text, (card.device, card.name, card.uuid or "", capability, size)))
     return table
 
 
@@ -39,24 +41,69 @@ def profile(measured: Profile) -> Table:
     return table
 
 
-def plan(made: Plan) -> Table:
-    """One row for each worker: its share, its group's local steps, its solo speed."""
+def plan(made: Plan, measured: Profile | None = None) -> Table:
+    """One row for each worker: its share, its group's local steps, its solo speed and the part of the prediction that
+    it trains; with the profile also its memory, and the devices that are left out."""
     table = _table(f"{made.strategy} on {made.cluster}, global batch {made.global_batch}", made.emulation)
+    devices = _by_device(measured) if measured else {}
     named = ("name", "UUID") if any(worker.uuid for worker in made.workers) else ()
+    kept = ("memory",) if any(_memory(device) for own in devices.values() for device in own) else ()
     for name in ("job", "group", "device", *named):
         table.add_column(name)
-    for name in ("share", "local steps", "solo samples/s"):
+    for name in ("share", "local steps", "solo samples/s", "predicted", *kept):
         table.add_column(name, justify="right")
     for job in made.jobs:
         for worker in job.workers:
-            solo = f"{worker.solo_samples_per_second or 0:,.0f}"
-            card = (worker.name or "", (worker.uuid or "")[:UUID_CHARACTERS]) if named else ()
-            row = (job.name, worker.group, worker.device, *card, f"{worker.share}", f"{job.local_steps}", solo)
-            table.add_row(*map(Text, row))
-    predicted, limit = made.predicted_samples_per_second, made.limit_samples_per_second
-    if predicted and limit:
-        table.caption = f"predicted {predicted:,.0f} of {limit:,.0f} samples/s: {predicted / limit:.0%} of the limit"
+            own = devices.get(_key(worker))
+            device = own.pop(0) if own else None
+            taken = min(worker.share, worker.micro_batch or worker.share)
+            numbers = [f"{worker.share}", f"{job.local_steps}", text.number(worker.solo_samples_per_second)]
+            numbers += [text.number(worker.predicted_samples_per_second), *(_memory(device, taken) for _ in kept)]
+            table.add_row(*map(Text, (job.name, worker.group, worker.device, *_card(worker, named), *numbers)))
+    for device in (device for own in devices.values() for device in own):
+        numbers = ["0", "", text.number(device.samples_per_second), "", *("" for _ in kept)]
+        row = ("left out", device.group, device.device, *_card(device, named), *numbers)
+        table.add_row(*map(Text, row), style="dim")
+    table.caption = _caption(made)
     return table
+
+
+def alternatives(made: Plan) -> Table | None:
+    """What the plan was chosen over, the fastest first."""
+    if not made.alternatives:
+        return None
+    table = _table(f"Instead of {made.strategy}", made.emulation)
+    for name in ("alternative", "samples/s", "why not"):
+        table.add_column(name, justify="right" if name == "samples/s" else "left", overflow="fold")
+    for other in sorted(made.alternatives, key=lambda other: -(other.predicted_samples_per_second or 0.0)):
+        table.add_row(*map(Text, (other.strategy, text.number(other.predicted_samples_per_second), other.why)))
+    return table
+
+
+def rates(measured: Profile) -> Table | None:
+    """Learning rates over samples, one column for each of the optimizer's groups."""
+    if not measured.rates:
+        return None
+    table = _table(f"Learning rate over samples, {measured.cluster}", measured.emulation)
+    count = max(len(point.rates) for point in measured.rates)
+    for name in ("samples", "epoch", *(["rate"] if count == 1 else [f"group {place}" for place in range(count)])):
+        table.add_column(name, justify="right")
+    for point in measured.rates:
+        epoch = f"{point.samples / measured.epoch_samples:.2f}"
+        table.add_row(f"{point.samples:,}", epoch, *(f"{rate:.4g}" for rate in point.rates))
+    return table
+
+
+def gain(made: Plan) -> str | None:
+    """One line: what uneven shares gain here over even ones, and the most that any split can."""
+    known = {other.strategy: other.predicted_samples_per_second for other in made.alternatives}
+    even, mine = known.get("allreduce_even"), made.predicted_samples_per_second
+    if not even or not mine or made.most_gain is None:
+        return None
+    return (
+        f"Equal shares would reach {text.number(even)} samples/s; this is {mine / even:.2f} times that. "
+        f"By their speeds alone, a split gains at most {made.most_gain:.2f} times on these devices."
+    )
 
 
 def threads(made: Plan) -> str:
@@ -70,3 +117,35 @@ def threads(made: Plan) -> str:
 def _table(title: str, emulation: str) -> Table:
     how = "" if emulation == "none" else f" (emulated: {emulation})"
     return Table(title=Text(title + how), box=box.SIMPLE_HEAD, title_justify="left", caption_justify="left")
+
+
+def _caption(made: Plan) -> str | None:
+    predicted, limit = made.predicted_samples_per_second, made.limit_samples_per_second
+    if not predicted or not limit:
+        return None
+    of = f"predicted {text.number(predicted)} of {text.number(limit)} samples/s: {predicted / limit:.0%} of the limit"
+    stale = made.predicted_staleness
+    return of if stale is None else f"{of}, mean staleness {stale:.3g}"
+
+
+def _key(device: WorkerPlan | DeviceProfile) -> tuple[str, str, str | None]:
+    return device.group, device.device, device.uuid
+
+
+def _by_device(measured: Profile) -> dict[tuple[str, str, str | None], list[DeviceProfile]]:
+    found: dict[tuple[str, str, str | None], list[DeviceProfile]] = {}
+    for device in measured.devices:
+        found.setdefault(_key(device), []).append(device)
+    return found
+
+
+def _card(device: WorkerPlan | DeviceProfile, named: Sequence[str]) -> tuple[str, ...]:
+    return (device.name or "", (device.uuid or "")[:UUID_CHARACTERS]) if named else ()
+
+
+def _memory(device: DeviceProfile | None, samples: int = 0) -> str:
+    """``"18.0 of 24.0 GiB"``: what a micro-batch needs of the device; empty where that was not measured."""
+    if device is None or None in (device.memory_bytes, device.fixed_bytes, device.sample_bytes):
+        return ""
+    need = memory.needed(device.fixed_bytes or 0, device.sample_bytes or 0.0, samples)
+    return f"{need / 2**30:.1f} of {(device.memory_bytes or 0) / 2**30:.1f} GiB"

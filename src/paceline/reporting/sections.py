@@ -12,7 +12,9 @@ from paceline.reporting.summary import reduces_together
 from paceline.schema.summary import EpochSummary, Summary
 from paceline.schema.trace import Trace
 
-DEVICE_COLUMNS = ("device", "share", "samples", "samples/s", "solo", "busy", "exchanging", "waiting")
+DEVICE_COLUMNS = (
+    *("device", "share", "samples", "samples/s", "predicted", "solo", "busy", "loading", "exchanging", "waiting"),
+)
 
 
 @dataclass(frozen=True)
@@ -159,8 +161,10 @@ def _device_rows(summary: Summary) -> list[list[str]]:
             text.number(device.share),
             text.number(device.samples),
             text.number(device.samples_per_second),
+            text.number(device.predicted_samples_per_second),
             text.number(device.solo_samples_per_second),
             text.percent(device.busy),
+            text.percent(device.loading),
             text.percent(device.exchanging),
             text.percent(device.waiting),
         ]

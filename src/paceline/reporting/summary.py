@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from paceline import strategies
 from paceline.observation import metrics
-from paceline.schema.plan import Plan
+from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.summary import DeviceSummary, Event, Summary
-from paceline.schema.trace import Trace
+from paceline.schema.trace import Trace, WorkerTrace
 from paceline.strategies import base
 
 
@@ -52,6 +52,7 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
         fraction_of_limit=rate / limit if limit else None,
         predicted_samples_per_second=predicted,
         prediction_error=abs(predicted / rate - 1) if predicted is not None and rate > 0 else None,
+        most_gain=plan.most_gain,
         accuracy=accuracy[-1].value if accuracy else None,
         staleness=metrics.staleness(trace),
         devices=_devices(trace, plan, seconds),
@@ -64,19 +65,25 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
 
 def _devices(trace: Trace, plan: Plan, seconds: float) -> list[DeviceSummary]:
     used = metrics.usage(trace, reduces_together(plan.strategy))
-    solo = {rank: worker.solo_samples_per_second for rank, worker in enumerate(plan.workers)}
+    planned = dict(enumerate(plan.workers))
     return [
-        DeviceSummary(
-            rank=worker.rank,
-            group=worker.group,
-            name=worker.name,
-            share=worker.share,
-            samples=own.samples,
-            samples_per_second=own.samples / seconds if seconds > 0 else 0.0,
-            solo_samples_per_second=solo.get(worker.rank),
-            busy=own.busy,
-            waiting=own.waiting,
-            exchanging=own.exchanging,
-        )
+        _device(worker, own, planned.get(worker.rank), own.samples / seconds if seconds > 0 else 0.0)
         for worker, own in zip(trace.workers, used, strict=True)
     ]
+
+
+def _device(worker: WorkerTrace, used: metrics.Usage, planned: WorkerPlan | None, rate: float) -> DeviceSummary:
+    return DeviceSummary(
+        rank=worker.rank,
+        group=worker.group,
+        name=worker.name,
+        share=worker.share,
+        samples=used.samples,
+        samples_per_second=rate,
+        solo_samples_per_second=planned.solo_samples_per_second if planned else None,
+        busy=used.busy,
+        waiting=used.waiting,
+        exchanging=used.exchanging,
+        loading=used.loading,
+        predicted_samples_per_second=planned.predicted_samples_per_second if planned else None,
+    )

@@ -16,7 +16,9 @@ from paceline.schema.summary import DeviceSummary, Summary
 BAR_CELLS = 8
 HEADING_CELLS = 9
 # Plain characters: they differ without colours too, and print on any terminal.
-FILLS = (("busy", "#", "green"), ("exchanging", "=", "blue"), ("waiting", ".", "yellow"))
+FILLS = (
+    *(("busy", "#", "green"), ("loading", "+", "magenta"), ("exchanging", "=", "blue"), ("waiting", ".", "yellow")),
+)
 
 
 def comparison(summaries: list[Summary]) -> Table:
@@ -33,12 +35,12 @@ def comparison(summaries: list[Summary]) -> Table:
 
 
 def devices(summary: Summary) -> Table:
-    """One row for each device: what it trained, how fast, and how it spent the training time."""
+    """One row for each device: its share, its speed beside the predicted one, and how it spent the training time."""
     table = _table(f"Devices under {summary.strategy} on {summary.cluster}", [summary])
     legend = "  ".join(f"{fill} {name}" for name, fill, _ in FILLS)
     _name_column(table, "group")
     _name_column(table, "name")
-    for name in ("share", "samples", "samples/s", "solo", "busy", "waiting", "exchanging"):
+    for name in ("share", "samples\n/s", "pre-\ndicted", "solo", "busy", "loading", "waiting", "ex-\nchanging"):
         _number_column(table, name)
     table.add_column("", no_wrap=True, min_width=BAR_CELLS)
     shown = picked(summary.devices)
@@ -64,10 +66,11 @@ def _device_cells(device: DeviceSummary) -> list[str]:
         device.group,
         device.name,
         text.number(device.share),
-        text.number(device.samples),
         text.number(device.samples_per_second),
+        text.number(device.predicted_samples_per_second),
         text.number(device.solo_samples_per_second),
         text.percent(device.busy),
+        text.percent(device.loading),
         text.percent(device.waiting),
         text.percent(device.exchanging),
     ]

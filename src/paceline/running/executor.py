@@ -2,22 +2,23 @@
 
 loader asks ----> Lease, Compute ----> the user's forward, backward, step
    ^                                              |
-   `---- Update, Push, Pull, Broadcast <----------'   (when the loop asks for its next batch)
+   `---- Update, Rebalance, Push, Pull, Broadcast <--'   (when the loop asks for its next batch)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from paceline.cost.rebalance import Balancer
 from paceline.errors import LinkError
 from paceline.observation.recorder import Recorder
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Update
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Rebalance, Update
 from paceline.reduction.window import UpdateCounter
 from paceline.running.sources import ServerSource
 from paceline.server.ledger import Offers, Replica
@@ -37,24 +38,37 @@ class Executor:
         source: answers leases; a ``ServerSource`` also takes pushes and gives weights.
         recorder: gets every span and mark.
         distributed: the job has more than one worker.
+        balancer: holds the present shares of those that reduce together.
     """
 
-    def __init__(self, program: Program, member: Member, source: Source, recorder: Recorder, distributed: bool) -> None:
+    def __init__(
+        self,
+        program: Program,
+        member: Member,
+        source: Source,
+        recorder: Recorder,
+        distributed: bool,
+        balancer: Balancer,
+    ) -> None:
         self._program, self._batch, self._source = program, member.batch, source
         self._recorder, self._distributed, self._position = recorder, distributed, member.position
+        self._balancer, self._updates = balancer, 0
+        self.slowness: Sequence[float] = ()  # of each worker, as they told one another in the latest update
         self._next: Operation = next(program)
         self.epoch, self._size = -1, 0
         self._over = self._resting = self._pushed = False
-        self._unpulled = 0
+        self._unpulled, self._leased, self._heard = 0, Range(0, 0), 0
         self._parts: list[Range] = []
         self.measured_since: float | None = None
         self.stopping = False  # ask for no more samples
+        self.at_barrier: Callable[[], None] = lambda: None  # while nobody computes
         self._state: FlatState | None = None
         self._pulled = self._scratch = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
-        self._runs: dict[type[Any], Callable[[Any], Range | None]] = {
+        self._runs: dict[type[Any], Callable[[Any], Range | tuple[int, ...] | None]] = {
             Lease: self._lease,
             Update: self._update,
+            Rebalance: self._rebalance,
             Push: self._push,
             Pull: self._pull,
             Broadcast: self._broadcast,
@@ -65,6 +79,11 @@ class Executor:
     def samples_seen(self) -> int:
         """Samples trained by the whole cluster, as far as this worker knows."""
         return self._source.samples + self._unpulled
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """Samples of an update for each worker of the job."""
+        return self._balancer.shares
 
     @property
     def training(self) -> bool:
@@ -144,7 +163,7 @@ class Executor:
         granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch)
         if isinstance(self._source, ServerSource):
             self._recorder.span("wait", start, self._recorder.clock())
-        self._unpulled = 0
+        self._unpulled, self._leased, self._heard = 0, granted, self._source.samples
         self._over = not granted
         return granted
 
@@ -154,6 +173,13 @@ class Executor:
             self._settle()
         for counter in self.counters:
             counter.advance(self.samples_seen)
+
+    def _rebalance(self, rebalance: Rebalance) -> tuple[int, ...]:
+        self._updates += 1
+        change = self._balancer.observe(self.slowness)
+        if change is not None and self._position == 0:
+            self._recorder.mark("shares", update=self._updates, **asdict(change))
+        return self.shares
 
     def _push(self, push: Push) -> None:
         state, source = self._models()
@@ -171,6 +197,8 @@ class Executor:
             source.samples, staleness = source.client.pull(self._pulled)
             if self._pushed:
                 self._recorder.mark("staleness", versions=staleness)
+            leased = {"epoch": self.epoch, "start": self._leased.start, "stop": self._leased.stop}
+            self._recorder.mark("pull", version=source.client.version, heard=self._heard, **leased)
             self._pushed, self._unpulled = False, 0
             state.write(self._pulled)
         self._recorder.span("exchange", start, self._recorder.clock())
@@ -187,6 +215,7 @@ class Executor:
     def _barrier(self, barrier: Barrier) -> None:
         if self._distributed:
             dist.barrier()
+            self.at_barrier()
         self.measured_since = self._recorder.clock()
         self._recorder.mark("measure")
 

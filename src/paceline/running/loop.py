@@ -20,7 +20,7 @@ from paceline.ops import Compute, Range
 from paceline.reduction.buffers import Kept, merge_buffers
 from paceline.reduction.gradients import Gradients
 from paceline.reduction.tally import Tally
-from paceline.reduction.window import Window
+from paceline.reduction.window import Window, schedule
 from paceline.running.agreement import agree_on_streams, catch_up, check_alike
 from paceline.running.timing import Stopwatch
 from paceline.running.worker import Worker
@@ -38,7 +38,7 @@ class Loop:
 
     def __init__(self, worker: Worker, window: Window, gradients: Gradients, settings: Settings) -> None:
         self.epoch, self.epochs, self.first = 0, 1, 0
-        self.watch = Stopwatch(worker.recorder, worker.place)
+        self.watch = Stopwatch(worker.recorder, worker.place, lambda: gradients.sent)
         self._worker, self._executor, self._place = worker, worker.executor, worker.place
         self._window, self._gradients = window, gradients
         self._global_batch, self._seed = settings.global_batch, settings.seed
@@ -114,6 +114,8 @@ class Loop:
         try:
             while (compute := self._next_compute()) is not None:
                 yield from self._update(compute, self._pieces(compute), batch)
+                comparable = compute.total == self._global_batch and not self._worker.aligned
+                self._gradients.slowness = self.watch.slowness(len(compute.part)) if comparable else 0.0
             self._end_epoch()
         finally:
             self._window.close()
@@ -135,7 +137,8 @@ class Loop:
             self._window.close()
 
     def _of_stream(self, stream: Stream, compute: Compute) -> Fetch:
-        items, start = stream.take(), compute.part.start
+        with self.watch.loading():
+            items, start = stream.take(), compute.part.start
         self._gradients.ahead = len(stream.ahead)
 
         def batch(piece: Range) -> Any:
@@ -174,9 +177,13 @@ class Loop:
                 remedy="Give run.loader the same dataset.",
             )  # fmt: skip
         self._gradients.guard.check_models()
+        self._gradients.slowness = 0.0
         self._size = size
         self._worker.start()
         self._worker.recorder.mark("data", size=size, global_batch=self._global_batch)
+        if self._place.probing and size and (counters := self._executor.counters):
+            updates = -(-size * self.epochs // self._global_batch)
+            self._worker.recorder.mark("schedule", points=schedule(counters, updates, self._global_batch))
 
     def _account_for_before(self) -> None:
         """What was trained of this epoch before the checkpoint counts in this run's account of samples too."""
@@ -212,7 +219,8 @@ class Loop:
         """Hand out one update's micro-batches. Afterwards all workers have been through its reduction."""
         self._gradients.stop = self.stop_wanted()
         for number, piece in enumerate(pieces):
-            batch, samples = make(piece), len(piece)
+            with self.watch.loading():
+                batch, samples = make(piece), len(piece)
             seed(self._seed, self.epoch, piece.start, samples)
             if number == 0:
                 self._kept.keep()
@@ -233,6 +241,7 @@ class Loop:
         present = total.row("present")
         if min(present) < max(present):
             self._window.steps = catch_up(self._worker, present, self._window.steps)
+        self._executor.slowness = total.row("slowness")
         if any(total.row("stop")):
             self._executor.stopping = True
 
@@ -247,13 +256,13 @@ class Loop:
         Under a BatchNorm over all workers, each has as many of them as the one with most.
 
         Args:
-            sizes: of each peer's part; those of the plan's shares if not given.
+            sizes: of each peer's part; those of the present shares if not given.
         """
         part, own = compute.part, self._place.worker
         if not self._worker.aligned:
             pieces = part.chunks(own.micro_batch or max(len(part), 1))
         else:
-            sizes = sizes or [len(piece) for piece in Range(0, compute.total).cut(self._place.member.shares)]
+            sizes = sizes or [len(piece) for piece in Range(0, compute.total).cut(self._executor.shares)]
             caps = [worker.micro_batch or size for worker, size in zip(self._place.job.workers, sizes, strict=True)]
             pieces = part.cut([1] * max(-(-size // cap) for size, cap in zip(sizes, caps, strict=True) if size))
         return pieces or [part]
@@ -283,5 +292,6 @@ class Loop:
             self.stop(True)
         self._finished, self._size = self.epoch, self._size or self._offers.reached
         if self._worker.reduces and not self._place.layout.server:
-            merge_buffers(self._worker.models, self._place.worker.share / self._place.member.batch)
+            member = self._place.member
+            merge_buffers(self._worker.models, self._executor.shares[member.position] / member.batch)
         self.watch.epoch_done(self.epoch, self._size)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 from torch import nn
 
+from paceline.cost.compute import seconds
 from paceline.emulation.pacing import Pacer
 from paceline.hardware.facts import find
 from paceline.hardware.host import cards
@@ -15,23 +17,36 @@ from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
 from paceline.running.membership import Place
 
+Moment = float | torch.cuda.Event
+WARM_UP = 1  # updates of an epoch: after a pause caches are cold
+
 
 class Stopwatch:
     """Follows one worker's loop.
 
-    batch handed over     backward ends     gradients summed      loop asks again
-    |------- compute -----------|--- exchange ----|--- compute (step, rest) ---|
+         batch handed over     backward ends   all sent   gradients summed      loop asks again
+    |-load-|------ compute ----------|--- send ---|--- exchange ---|--- compute (step, rest) ---|
+
+    What buckets that leave inside backward take to send is moved to its end. On a GPU, which computes behind the
+    loop's back, moments are events in its stream, and become seconds once it was waited for.
+
+    Args:
+        recorder: gets the spans.
+        place: of the worker.
+        sent: seconds that it took so far to hand gradients to the link.
     """
 
-    def __init__(self, recorder: Recorder, place: Place) -> None:
-        self._recorder, self._clock = recorder, recorder.clock
+    def __init__(self, recorder: Recorder, place: Place, sent: Callable[[], float] = lambda: 0.0) -> None:
+        self._recorder, self._clock, self._sent = recorder, recorder.clock, sent
         self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
+        self._worker, self._updates, self._took = place.worker, 0, 0.0
         self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
-        self._since = 0.0
-        self._samples = 0
+        self._since, self._samples, self._sent_before = 0.0, 0, 0.0
+        self._moments: list[Moment] = []  # where computing begins or ends
+        self._sending: list[tuple[float, float]] = []  # for each exchange: seconds inside backward, and after it
 
     def follow(self, model: nn.Module) -> None:
         """Pace the computing of ``model``, if this device is emulated by pacing."""
@@ -39,32 +54,75 @@ class Stopwatch:
             pace(model, self._pacer.settle)
 
     def in_epoch(self) -> None:
-        """The first update of an epoch starts the training clock."""
+        """An update begins; the first one of an epoch starts the training clock."""
         if self._epoch_start is None:
-            self._epoch_start = self._clock()
+            self._epoch_start, self._updates = self._clock(), 0
+        self._updates += 1
+        self._took = 0.0
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Samples are read."""
+        start = self._clock()
+        yield
+        self._own("load", start, self._clock())
 
     def computing(self, samples: int) -> None:
         """The loop was handed ``samples`` samples."""
         self._pacer.begin()
-        self._since, self._samples = self._clock(), samples
+        self._since, self._samples, self._sent_before = self._clock(), samples, self._sent()
+        self._moments, self._sending = [self._moment()], []
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
         """Backward is through; what comes now is communication that computing does not hide."""
-        start = self._clock()
+        start, sent = self._clock(), self._sent()
+        self._moments.append(self._moment())
         yield
-        now = self._clock()
-        self._pacer.waited(now - start)
-        self._recorder.span("compute", self._since, start)
-        self._recorder.span("exchange", start, now)
-        self._since = now
+        self._moments.append(self._moment())
+        self._sending.append((sent - self._sent_before, self._sent() - sent))
+        self._sent_before = self._sent()
+        self._pacer.waited(self._clock() - start)
 
     def computed(self) -> None:
         """The loop came back for more."""
+        self._pacer.end()
+        self._moments.append(self._moment())
         if self._cuda:
             torch.cuda.synchronize()
-        self._pacer.end()
-        self._recorder.span("compute", self._since, self._clock(), self._samples)
+        begin, *middle, end = [self._seconds_at(moment) for moment in self._moments]
+        for (inside, after), start, stop in zip(self._sending, middle[::2], middle[1::2], strict=True):
+            leaves = start if self._cuda else start - inside  # a GPU has gone on computing meanwhile
+            left = min(start + after, stop)
+            self._own("compute", begin, leaves)
+            self._recorder.span("send", leaves, left)
+            self._recorder.span("exchange", left, stop)
+            begin = stop
+        self._own("compute", begin, end, self._samples)
+
+    def slowness(self, samples: int) -> float:
+        """How many times what the plan says for ``samples`` samples this update took, without sending, exchanging and
+        waiting; 0 where that says nothing: the plan is silent, or the epoch has just begun."""
+        if not samples or self._updates <= WARM_UP or self._worker.solo_samples_per_second is None:
+            return 0.0
+        return self._took / seconds(self._worker, samples)
+
+    def _own(self, kind: Literal["load", "compute"], start: float, stop: float, samples: int = 0) -> None:
+        """A stretch of this worker's own work."""
+        self._recorder.span(kind, start, stop, samples)
+        self._took += stop - start
+
+    def _moment(self) -> Moment:
+        if not self._cuda:
+            return self._clock()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def _seconds_at(self, moment: Moment) -> float:
+        if isinstance(moment, torch.cuda.Event):
+            return self._since + float(self._moments[0].elapsed_time(moment)) / 1000  # type: ignore[union-attr]
+        return moment
 
     def measure_memory(self) -> None:
         """From now on, note the most that this device's memory holds; nothing on a CPU."""

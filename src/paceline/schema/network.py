@@ -31,6 +31,7 @@ class Network(Record):
     default: where nothing more exact is said.
     inside: of each group, between its devices.
     ports: of each group, its own way out (and in) to all others and to the server, shared by all its transfers.
+    across: what a ring over all devices amounts to, where an all-reduce over them was measured.
     between: wires between two groups, tighter than the ports of both.
     server: the port of each shard of the parameter server, shared by all groups.
     server_at: the group whose ``between`` wires lead to the server too; the server then stands there.
@@ -39,6 +40,7 @@ class Network(Record):
     default: Link = Link()
     inside: dict[str, Link] = Field(default_factory=dict)
     ports: dict[str, Link] = Field(default_factory=dict)
+    across: Link | None = None
     between: tuple[Between, ...] = ()
     server: Link | None = None
     server_at: str | None = None

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
+import numpy as np
 from pydantic import Field
 
 from paceline.schema.cluster import Emulation
 from paceline.schema.network import Link, Network
 from paceline.schema.record import Record
+
+BISECTIONS = 100
 
 
 class Point(Record):
@@ -37,7 +41,7 @@ class DeviceProfile(Record):
 
     A batch of b samples takes ``fixed_seconds + b * sample_seconds``, fitted to the measured ``table``; of the device's
     ``memory_bytes`` it needs ``fixed_bytes + b * sample_bytes``, where that could be measured. ``loading_seconds``: of
-    reading one sample, which comes on top.
+    reading one sample, which comes on top. ``spread``: standard deviation of a batch's time, relative to its mean.
     """
 
     group: str
@@ -51,11 +55,17 @@ class DeviceProfile(Record):
     sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     table: tuple[Point, ...] = ()
     loading_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    spread: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     uuid: str | None = None
     name: str | None = None
     memory_bytes: Annotated[int, Field(gt=0)] | None = None
     fixed_bytes: Annotated[int, Field(ge=0)] | None = None
     sample_bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+
+    @property
+    def whole_sample_seconds(self) -> float:
+        """What one sample more costs, with reading it."""
+        return (self.sample_seconds or 1 / self.samples_per_second) + self.loading_seconds
 
 
 class Profile(Record):
@@ -81,5 +91,22 @@ class Profile(Record):
 
     @property
     def limit(self) -> float:
-        """Samples/s of all devices at once, training and never talking."""
-        return sum(device.samples_per_second for device in self.devices)
+        """The most samples/s that all devices can train at once without ever talking, in batches that add up to the
+        global batch: the maximum of sum b_i / t_i(b_i), which no strategy can pass.
+
+        Each term is concave, so at the maximum all devices gain the same from one sample more.
+        """
+        fixed = np.array([device.fixed_seconds for device in self.devices])
+        each = np.array([device.whole_sample_seconds for device in self.devices])
+        caps = [min(device.micro_batch or self.global_batch, self.global_batch) for device in self.devices]
+
+        def batches(gain: float) -> np.ndarray:
+            wanted: np.ndarray = np.clip((np.sqrt(fixed / gain) - fixed) / each, 0.0, caps)
+            return wanted
+
+        least, most = 1e-12, 1.0 / max(float(fixed.min()), 1e-12)
+        for _ in range(BISECTIONS):
+            middle = math.sqrt(least * most)
+            least, most = (middle, most) if batches(middle).sum() > self.global_batch else (least, middle)
+        taken = np.maximum(batches(most), 1e-9)  # of a device without a fixed cost any batch, however small, will do
+        return float((taken / (fixed + each * taken)).sum())

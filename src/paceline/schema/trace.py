@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SpanKind = Literal["compute", "exchange", "wait", "load"]
+SpanKind = Literal["compute", "exchange", "wait", "load", "send"]
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """One stretch of a worker's time. ``samples`` counts what a compute span trained. ``load``: reading data."""
+    """One stretch of a worker's time. ``samples`` counts what a compute span trained.
+
+    ``load``: reading data. ``send``: handing gradients to the link; what comes after it until their sum is here is the
+    ``exchange``.
+    """
 
     kind: SpanKind
     start: float
@@ -22,8 +26,10 @@ class Span:
 class Mark:
     """Something that happened at one moment.
 
-    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``data``, ``setup``, ``measure``, ``memory``, ``rates``,
-    ``before``, ``wires``, ``shares``.
+    Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``pull``, ``data``, ``setup``, ``measure``, ``memory``,
+    ``rates``, ``before``, ``wires``, ``shares``. A leader's ``pull`` is of a ``version`` of the server's weights, after
+    it has trained the positions ``start`` to ``stop`` of an epoch, if any; when it got these it ``heard`` of so many
+    samples trained by all (known of a real run only).
     """
 
     kind: str

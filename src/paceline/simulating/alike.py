@@ -24,6 +24,12 @@ class Cutter:
         self.work = Range(0, 0)
         self._starts = [0, *accumulate(shares)]
         self._pieces: list[Range] | None = None
+        self._planned = True
+
+    def change(self, shares: tuple[int, ...]) -> None:
+        """Cut the next update into these shares, of which peers that are alike may have unequal ones."""
+        self.shares, self._starts, self._planned = shares, [0, *accumulate(shares)], False
+        self.work, self._pieces = Range(0, 0), None
 
     def take(self, work: Range) -> None:
         """What is cut from now on."""
@@ -33,8 +39,8 @@ class Cutter:
 
     @property
     def whole(self) -> bool:
-        """Whether each peer has its share."""
-        return self._pieces is None
+        """Whether each peer has the share that was planned."""
+        return self._planned and self._pieces is None
 
     def piece(self, place: int) -> Range:
         """Of the peer at ``place``."""
@@ -103,7 +109,7 @@ def alike(layout: Layout, job: JobPlan, scenario: Scenario, first: int, merge: b
     all_lead = layout.server and not layout.reduces
     kinds: dict[tuple[str, int], list[int]] = {}
     for place, worker in enumerate(job.workers):
-        own = not merge or all_lead or (layout.reduces and place == 0) or scenario.touches(first + place)
+        own = not merge or all_lead or (layout.reduces and place == 0) or scenario.touches(first + place, worker.spread)
         kind = worker.model_dump_json(exclude={"device", "uuid", "name"})
         kinds.setdefault((kind, place if own else -1), []).append(place)
     if not layout.reduces:

@@ -12,7 +12,7 @@ from paceline.schema.plan import JobPlan, Plan
 from paceline.schema.trace import Trace
 from paceline.simulating.alike import DifferError, alike
 from paceline.simulating.network import Steps
-from paceline.simulating.resources import Gate, Server
+from paceline.simulating.resources import Gate, Server, Shares
 from paceline.simulating.scenario import Kill, Scenario, Workload
 from paceline.simulating.workers import Worker
 from paceline.strategies import base
@@ -108,8 +108,8 @@ class Simulation:
         wire = slowest(self.workload.network, [worker.group for worker in job.workers])
         ring = wire, reduction(size, len(job.workers), wire)
         likes = alike(layout, job, self.scenario, first, merge)
-        gate = Gate(self.clock, len(likes))
-        return [Worker(self, job, first, one, gate, ring) for one in likes]
+        gate, shares = Gate(self.clock, len(likes)), Shares(job)
+        return [Worker(self, job, first, one, gate, shares, ring) for one in likes]
 
     def _die(self, kill: Kill, lives: list[simpy.Process]) -> Steps:
         """Stop the jobs with a worker of that group; a lease that was not pushed returns, one that was counts."""

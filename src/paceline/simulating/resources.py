@@ -1,16 +1,20 @@
-"""What simulated workers share: their gate, and the server with its ways and its ledger."""
+"""What simulated workers share: their gate, their shares of an update, and the server with its ways and its ledger."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import simpy
 
 from paceline.cost.network import to_server
+from paceline.cost.rebalance import Balancer, Change
 from paceline.ops import Range
 from paceline.schema.network import Network
+from paceline.schema.plan import JobPlan
 from paceline.server.ledger import Ledger
 from paceline.simulating.network import Steps, Wires
 
@@ -39,6 +43,28 @@ class Gate:
         if 0 < self._here == self.parties:
             self._opens.succeed(self._until)
             self._opens, self._here, self._until = self._clock.event(), 0, 0.0
+
+
+class Shares:
+    """The present shares of a job. After each update all of its workers look at them, the first to come for all."""
+
+    def __init__(self, job: JobPlan) -> None:
+        self._job, self._updates = job, 0
+        self._slowness = np.zeros(len(job.workers))
+
+    def took(self, places: Sequence[int], slowness: float) -> None:
+        """The workers at ``places`` took so many times what is planned; 0 where that says nothing."""
+        self._slowness[list(places)] = slowness
+
+    def after(self, update: int) -> tuple[tuple[int, ...], Change | None]:
+        """The shares after that many updates, and what has changed since the last one."""
+        if update > self._updates:
+            self._updates, self._change = update, self._balancer.observe(self._slowness)
+        return self._balancer.shares, self._change
+
+    @cached_property
+    def _balancer(self) -> Balancer:
+        return Balancer(self._job.workers)
 
 
 class Server:

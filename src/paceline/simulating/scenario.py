@@ -46,8 +46,8 @@ class Kill:
 class Scenario:
     """What devices do that a plan cannot know.
 
-    ``jitter``: the standard deviation of each compute's seconds over their mean; they are log-normal and drawn anew for
-    every worker and compute from ``seed``.
+    ``jitter``: the standard deviation of each compute's seconds over their mean, beside the spread that was measured of
+    the worker; they are log-normal and drawn anew for every worker and compute from ``seed``.
     """
 
     jitter: float = 0.0
@@ -72,17 +72,17 @@ class Scenario:
             if not 0 <= at < math.inf:
                 raise ConfigError(f"a fault in second {at}", expected="0 or later")
 
-    def touches(self, rank: int) -> bool:
-        """Whether this worker computes otherwise than its like."""
-        return self.jitter > 0 or any(slow.rank == rank for slow in self.slow)
+    def touches(self, rank: int, spread: float) -> bool:
+        """Whether this worker, of a measured spread, computes otherwise than its like."""
+        return self.jitter > 0 or spread > 0 or any(slow.rank == rank for slow in self.slow)
 
 
 class Pace:
     """How long one worker's computes take under a scenario."""
 
-    def __init__(self, scenario: Scenario, rank: int) -> None:
+    def __init__(self, scenario: Scenario, rank: int, spread: float) -> None:
         self._slow = sorted((slow for slow in scenario.slow if slow.rank == rank), key=lambda slow: slow.at)
-        self._spread = math.sqrt(math.log1p(scenario.jitter**2))
+        self._spread = math.sqrt(math.log1p(scenario.jitter**2 + spread**2))
         self._random = random.Random(f"{scenario.seed}/{rank}")
 
     def seconds(self, start: float, work: float) -> float:

@@ -8,6 +8,7 @@ worker 1    |------ compute -------------------------|.. exchange ...|
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -15,39 +16,46 @@ import simpy
 from paceline.cost.compute import seconds
 from paceline.cost.network import transfer
 from paceline.cost.overlap import Reduction
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Update
+from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
 from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan
 from paceline.schema.trace import Mark, Span, SpanKind, WorkerTrace
 from paceline.server.ledger import Replica
 from paceline.simulating.alike import Alike, DifferError
 from paceline.simulating.network import Steps
-from paceline.simulating.resources import Gate, Server
+from paceline.simulating.resources import Gate, Server, Shares
 from paceline.simulating.scenario import Pace
 
 if TYPE_CHECKING:
     from paceline.simulating.interpreter import Simulation
 
-OF_ONE = frozenset({"done", "staleness"})  # marks that hold for a whole job, or for all that are alike together
+OF_ONE = frozenset({"done", "staleness", "shares"})  # marks of a whole job, or of all that are alike together
 
 
 class Worker:
     """One worker's program in motion, and the trace it leaves; or those of several that are alike."""
 
     def __init__(
-        self, simulation: Simulation, job: JobPlan, first: int, alike: Alike, gate: Gate, ring: tuple[Link, Reduction]
+        self,
+        simulation: Simulation,
+        job: JobPlan,
+        first: int,
+        alike: Alike,
+        gate: Gate,
+        shares: Shares,
+        ring: tuple[Link, Reduction],
     ) -> None:
         self.job, self.ranks = job, [first + place for place in alike.places]
         self._plan = job.workers[alike.places[0]]
         seconds(self._plan, samples=0)  # a worker that was not measured is refused before the clock starts
         self._simulation, self._clock = simulation, simulation.clock
-        self._alike, self._gate, (self._wire, self._reduction) = alike, gate, ring
-        self._pace = Pace(simulation.scenario, self.ranks[0])
+        self._alike, self._gate, self._shares, (self._wire, self._reduction) = alike, gate, shares, ring
+        self._pace = Pace(simulation.scenario, self.ranks[0], self._plan.spread)
         self._program = simulation.strategy.program(alike.member)
         self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True
         self._started: float | None = None
-        self._pulled = 0
+        self._pulled, self._leased = 0, Range(0, 0)
         self._parts: list[Range] = []
         self._uneven: list[tuple[int, list[int]]] = []
         self.updates, self.alive = 0, True
@@ -58,6 +66,7 @@ class Worker:
             Lease: self._lease,
             Compute: self._compute,
             Update: self._update,
+            Rebalance: self._rebalance,
             Push: self._push,
             Pull: self._pull,
             Broadcast: self._broadcast,
@@ -124,7 +133,7 @@ class Worker:
         granted = yield from source(lease.samples)
         if self._clock.now > start:
             self._span("wait", start)
-        self._over = not granted
+        self._over, self._leased = not granted, granted
         return granted
 
     def _own_ledger(self, want: int) -> Steps:
@@ -158,6 +167,8 @@ class Worker:
             if until > self._clock.now:
                 yield self._clock.timeout(until - self._clock.now)
             self._span("exchange", computed)
+            whole = compute.total == self._alike.member.batch
+            self._shares.took(self._alike.places, took / work if whole and work else 0.0)
 
     def _last_micro_batch(self, samples: int) -> int:
         most = self._plan.micro_batch or max(samples, 1)
@@ -170,6 +181,14 @@ class Worker:
         self.updates += 1
         self._simulation.count()
 
+    def _rebalance(self, rebalance: Rebalance) -> Steps:
+        yield from ()
+        shares, change = self._shares.after(self.updates)
+        if change is not None and self._alike.cutter is not None and self._alike.cutter.shares is not shares:
+            self._alike.cutter.change(shares)
+            self._mark("shares", update=self.updates, **asdict(change))
+        return shares
+
     def _push(self, push: Push) -> Steps:
         start = self._clock.now
         staleness = yield from self._server.push(self.job.name, self._plan.group, self._pulled)
@@ -179,6 +198,8 @@ class Worker:
     def _pull(self, pull: Pull) -> Steps:
         start = self._clock.now
         self._pulled = yield from self._server.pull(self._plan.group)
+        leased = {"epoch": self._epoch, "start": self._leased.start, "stop": self._leased.stop}
+        self._mark("pull", version=self._pulled, **leased)
         self._span("exchange", start)
 
     def _broadcast(self, broadcast: Broadcast) -> Steps:

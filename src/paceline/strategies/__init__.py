@@ -7,3 +7,5 @@ TABLE = {
     "hybrid": "paceline.strategies.hybrid:Hybrid",
     "solo": "paceline.strategies.solo:Solo",
 }
+
+AUTO = "auto"  # no strategy: the planner takes whichever promises most

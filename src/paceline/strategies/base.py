@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal, Self
 
 from paceline import tables
 from paceline.ops import Program, Range
@@ -49,6 +49,10 @@ class Member:
     @property
     def leads(self) -> bool:
         return self.position == 0
+
+    def with_shares(self, shares: tuple[int, ...]) -> Self:
+        """The same worker, where an update is cut otherwise."""
+        return self if shares is self.shares else replace(self, shares=shares)
 
     def part(self, work: Range) -> Range:
         """This worker's piece of one update's samples."""

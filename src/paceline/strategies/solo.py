@@ -3,8 +3,9 @@
 from paceline.ops import Barrier, Compute, Lease, Program, Update
 from paceline.strategies.base import Layout, Member, Strategy
 
-WARM_UP = 4  # updates before measuring: first allocations, kernel selection, clocks
-SMALL = 4  # every other batch is that many times smaller, which tells fixed cost from cost per sample
+PARTS = (1, 4, 2, 8)  # of a share, in turn: several sizes tell a batch's fixed cost from its cost per sample
+LEAST = 2  # samples: a plain BatchNorm refuses a single one
+WARM_UP = len(PARTS)  # updates before measuring: first allocations, kernel selection, clocks
 
 
 class Solo(Strategy):
@@ -16,7 +17,7 @@ class Solo(Strategy):
     def program(self, me: Member) -> Program:
         updates = 0
         while True:
-            work = yield Lease(me.batch if updates % 2 == 0 else max(1, me.batch // SMALL))
+            work = yield Lease(max(min(me.batch, LEAST), me.batch // PARTS[updates % len(PARTS)]))
             if work:
                 yield Compute(work, total=len(work), peers=1)
                 yield Update(len(work))

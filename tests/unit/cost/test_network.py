@@ -16,7 +16,7 @@ def wire(one: str, other: str, link: Link) -> Between:
 
 @given(st.integers(2, 50), st.integers(0, 10**9))
 def test_a_ring_takes_two_rounds_of_equal_pieces(workers, size):
-    """Each worker sends 2 (n-1)/n of the bytes, and no ring is faster than that bound of algorithms.md 4.1."""
+    """Each worker sends 2 (n-1)/n of the bytes, and no ring is faster than that."""
     link = Link(bytes_per_second=1e6, latency=0.0)
     assert ring(link, size, workers) == pytest.approx(2 * (workers - 1) / workers * size / 1e6)
 
@@ -41,6 +41,12 @@ def test_a_ring_over_groups_is_as_fast_as_its_slowest_wire_and_the_order_decides
     network = Network(default=FAST, between=(wire("b", "d", SLOW), wire("c", "d", MIDDLE)))
     assert slowest(network, ["a", "a", "b", "c", "d"]) == MIDDLE
     assert slowest(network, ["a", "b", "d", "c"]) == SLOW
+
+
+def test_what_an_all_reduce_over_all_was_measured_to_take_says_more_than_its_wires():
+    network = Network(default=FAST, ports={"a": SLOW}, inside={"a": FAST}, across=MIDDLE)
+    assert slowest(network, ["a", "b"]) == MIDDLE
+    assert slowest(network, ["a", "a"]) == FAST
 
 
 def test_a_groups_own_port_bounds_its_way_to_others():

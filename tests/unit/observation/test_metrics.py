@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import get_args
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.errors import WorkerError
 from paceline.observation import metrics
 from paceline.schema.summary import EpochSummary, Staleness
-from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
+from paceline.schema.trace import Mark, Span, SpanKind, Trace, WorkerTrace
 
 
 def worker(rank: int = 0, spans: list[Span] | None = None, marks: list[Mark] | None = None) -> WorkerTrace:
@@ -83,6 +83,17 @@ def two_that_reduce() -> Trace:
     return Trace([worker(0, fast, marks), worker(1, slow, marks)])
 
 
+def test_reading_data_and_sending_have_their_parts_and_a_worker_that_sends_late_does_not_wait():
+    """The second one's all-reduce call takes 3 s to begin; the first one's sum is only late."""
+    marks = [epoch(0, 0.0, 10.0)]
+    first = [Span("load", 0.0, 1.0), Span("compute", 1.0, 5.0, 4), Span("send", 5.0, 5.5), Span("exchange", 5.5, 10.0)]
+    second = [Span("load", 0.0, 2.0), Span("compute", 2.0, 5.0, 4), Span("send", 5.0, 8.0), Span("exchange", 8.0, 10.0)]
+    assert metrics.usage(Trace([worker(0, first, marks), worker(1, second, marks)]), together=True) == [
+        metrics.Usage(4, busy=0.4, loading=0.1, waiting=0.25, exchanging=0.25),
+        metrics.Usage(4, busy=0.3, loading=0.2, waiting=0.0, exchanging=0.5),
+    ]
+
+
 def test_of_workers_that_reduce_together_the_shortest_exchange_of_each_update_is_the_transfer():
     assert metrics.usage(two_that_reduce(), together=True) == [
         metrics.Usage(8, busy=0.5, waiting=0.3, exchanging=0.2),
@@ -112,7 +123,7 @@ def test_a_worker_that_died_counts_until_then_and_spoils_no_later_update():
 
 @given(
     st.lists(
-        st.lists(st.tuples(st.sampled_from(["compute", "exchange", "wait"]), st.integers(0, 9)), max_size=12),
+        st.lists(st.tuples(st.sampled_from(get_args(SpanKind)), st.integers(0, 9)), max_size=12),
         min_size=1,
         max_size=4,
     ),
@@ -127,8 +138,8 @@ def test_the_parts_never_exceed_the_whole(rows: list[list[tuple[str, int]]], tog
             at += length
         workers.append(worker(rank, spans, [epoch(0, 0, at)]))
     for used in metrics.usage(Trace(workers), together):
-        assert min(used.busy, used.waiting, used.exchanging) >= 0
-        assert used.busy + used.waiting + used.exchanging <= 1 + 1e-9
+        assert min(used.busy, used.loading, used.waiting, used.exchanging) >= 0
+        assert used.busy + used.loading + used.waiting + used.exchanging <= 1 + 1e-9
 
 
 @given(st.integers(0, 30).flatmap(lambda size: st.tuples(st.just(size), ranges_within(size))))
@@ -188,45 +199,3 @@ def test_a_curve_counts_training_time_and_leaves_other_names_out():
 def test_a_value_logged_within_an_epoch_stands_at_that_moment():
     trace = Trace([worker(marks=[Mark("log", 2.5, {"samples": 4, "accuracy": 0.5}), epoch(0, 1.0, 5.0)])])
     assert metrics.curve(trace) == [metrics.Point(1.5, 4, 0.5)]
-
-
-def solo(rank: int, updates: list[tuple[int, float]], measure: float = 2.0) -> WorkerTrace:
-    """A worker that trains (samples, seconds) one after the other, a slow one first, before measuring starts."""
-    spans, at = [Span("compute", 0.0, 2.0, 100)], measure
-    for samples, seconds in updates:
-        spans.append(Span("compute", at, at + 0.9 * seconds, samples))
-        at += seconds
-    return worker(rank, spans, [Mark("measure", measure, {})])
-
-
-def test_solo_timing_is_a_line_through_two_sizes_of_batch_after_the_measure_mark():
-    trace = Trace(
-        [solo(1, [(8, 9.0), (2, 3.0)] * 3), solo(0, [(8, 2.0), (2, 0.5), (5, 99.0), (8, 2.0), (2, 0.5), (8, 1)])]
-    )
-    quick, slow = metrics.solo_timings(trace)
-    assert quick == metrics.Timing(8, 4.0, fixed_seconds=pytest.approx(0.0), sample_seconds=pytest.approx(0.25))
-    assert slow == metrics.Timing(8, 8 / 9, fixed_seconds=pytest.approx(1.0), sample_seconds=pytest.approx(1.0))
-
-
-def test_noise_makes_neither_samples_nor_the_start_of_a_batch_free():
-    dear, free = metrics.solo_timings(
-        Trace([solo(0, [(8, 1.0), (2, 2.0), (8, 1.0)]), solo(1, [(8, 4.0), (2, 0.1), (8, 4.0)])])
-    )
-    assert dear.sample_seconds > 0
-    assert dear.fixed_seconds + 8 * dear.sample_seconds == pytest.approx(1.0)
-    assert (free.fixed_seconds, free.sample_seconds) == (0.0, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("spans", "marks"),
-    [
-        ([Span("compute", 0.0, 1.0, 4)], []),
-        ([Span("compute", 0.0, 1.0, 4)], [Mark("measure", 2.0, {})]),
-        ([Span("wait", 3.0, 4.0)], [Mark("measure", 2.0, {})]),
-        ([Span("compute", 2.0, 3.0, 4)], [Mark("measure", 2.0, {})]),
-    ],
-    ids=["no mark", "nothing after it", "nothing computed", "no second update to end the first"],
-)
-def test_a_probe_that_was_too_short_says_so(spans: list[Span], marks: list[Mark]):
-    with pytest.raises(WorkerError, match=r"rank 0 .*too short.*Use a longer --probe-seconds\."):
-        metrics.solo_timings(Trace([worker(0, spans, marks)]))

@@ -3,12 +3,14 @@
 import pytest
 
 from paceline.errors import WorkerError
-from paceline.observation.metrics import Timing
+from paceline.observation.solo import Timing
 from paceline.probing.collect import device
 from paceline.schema.plan import WorkerPlan
+from paceline.schema.profile import Point
 from paceline.schema.trace import Mark, WorkerTrace
 
-TIMING = Timing(batch=16, samples_per_second=100.0, fixed_seconds=0.01, sample_seconds=0.009)
+POINTS = (Point(samples=4, seconds=0.046, count=9), Point(samples=8, seconds=0.082), Point(samples=16, seconds=0.154))
+TIMING = Timing(POINTS, loading_seconds=0.001, spread=0.02)
 TOLD = {"uuid": "GPU-b", "memory_bytes": 24_000, "fixed_bytes": 4_000, "peak_bytes": 12_000}
 
 
@@ -24,21 +26,28 @@ def trace(**told: object) -> WorkerTrace:
 
 
 def test_a_device_that_tells_nothing_of_memory_has_no_figure_of_it():
-    made = device(worker(), TIMING, trace())
-    assert (made.uuid, made.name, made.samples_per_second) == ("GPU-b", "TITAN RTX", 100.0)
+    made = device(worker(), TIMING, trace(), 8)
+    assert (made.uuid, made.name) == ("GPU-b", "TITAN RTX")
     assert (made.memory_bytes, made.fixed_bytes, made.sample_bytes) == (None, None, None)
 
 
 @pytest.mark.parametrize(("micro_batch", "sample_bytes"), [(None, 500.0), (4, 2000.0), (64, 500.0)])
 def test_c013_bytes_of_a_sample_come_from_the_peak_of_what_was_trained_at_once(micro_batch, sample_bytes):
-    made = device(worker(micro_batch=micro_batch), TIMING, trace(**TOLD))
+    made = device(worker(micro_batch=micro_batch), TIMING, trace(**TOLD), 8)
     assert (made.memory_bytes, made.fixed_bytes, made.sample_bytes) == (24_000, 4_000, sample_bytes)
 
 
 def test_a_peak_of_nothing_is_no_figure():
-    assert device(worker(), TIMING, trace(**{**TOLD, "peak_bytes": 4_000})).sample_bytes is None
+    assert device(worker(), TIMING, trace(**{**TOLD, "peak_bytes": 4_000}), 8).sample_bytes is None
 
 
 def test_c036_a_worker_that_trained_on_another_card_is_refused():
     with pytest.raises(WorkerError, match=r"rank 1 \(g, cuda:1\) on lab1: cuda:1 is GPU-b there; expected GPU-a"):
-        device(worker("GPU-a"), TIMING, trace(**TOLD))
+        device(worker("GPU-a"), TIMING, trace(**TOLD), 8)
+
+
+def test_a_device_is_the_line_through_its_points_and_its_speed_that_on_an_even_share():
+    made = device(worker(), TIMING, trace(), 8)
+    assert (made.batch, made.table, made.loading_seconds, made.spread) == (8, POINTS, 0.001, 0.02)
+    assert made.samples_per_second == pytest.approx(8 / (0.082 + 8 * 0.001))
+    assert (made.fixed_seconds, made.sample_seconds) == (pytest.approx(0.01), pytest.approx(0.009))

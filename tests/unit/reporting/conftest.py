@@ -18,7 +18,9 @@ def _worker(rank: int, speed: float, group: str) -> WorkerTrace:
     length = 4 / speed
     spans, marks = [], []
     for update, start in enumerate((1.0, 6.0)):
-        spans += [Span("compute", start, start + length, 4), Span("exchange", start + length, start + 5.0)]
+        ready = start + 0.5 / speed + length
+        spans += [Span("load", start, ready - length), Span("compute", ready - length, ready, 4)]
+        spans += [Span("send", ready, ready + 0.1), Span("exchange", ready + 0.1, start + 5.0)]
         first = 8 * update + 4 * rank
         marks.append(Mark("done", start + 5.0, {"epoch": 0, "start": first, "stop": first + 4}))
     marks.append(Mark("epoch", 11.0, {"epoch": 0, "start": 1.0, "stop": 11.0, "size": 16}))
@@ -34,7 +36,15 @@ def trace() -> Trace:
 @pytest.fixture
 def plan() -> Plan:
     workers = [
-        WorkerPlan(group=group, device="cpu", speed=speed, threads=1, share=4, solo_samples_per_second=solo)
+        WorkerPlan(
+            group=group,
+            device="cpu",
+            speed=speed,
+            threads=1,
+            share=4,
+            solo_samples_per_second=solo,
+            predicted_samples_per_second=0.9,
+        )
         for group, speed, solo in (("fast", 1.0, 2.0), ("slow", 0.5, 1.0))
     ]
     return Plan(
@@ -45,6 +55,7 @@ def plan() -> Plan:
         jobs=[JobPlan(name="all", workers=workers)],
         limit_samples_per_second=3.2,
         predicted_samples_per_second=2.0,
+        most_gain=1.5,
     )
 
 

@@ -93,7 +93,7 @@ def test_plots_of_every_run_are_there(make_run):
         *("accuracy-samples", "accuracy-seconds", "devices-0", "devices-1", "timeline-0", "timeline-1")
     ]
     shares = {bars["name"]: bars["x"] for bars in plots["devices-0"]["data"]}
-    assert shares == {"busy": [40, 80], "exchanging": [20, 20], "waiting": [40, 0]}
+    assert shares == {"busy": [40, 80], "loading": [5, 10], "exchanging": [10, 10], "waiting": [45, 0]}
     assert [line["name"] for line in plots["accuracy-seconds"]["data"]] == ["allreduce", "hybrid"]
     assert plots["accuracy-seconds"]["data"][0]["x"] == [10]
 

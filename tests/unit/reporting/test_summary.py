@@ -9,12 +9,16 @@ import pytest
 
 from paceline.reporting.summary import reduces_together, summarise
 from paceline.schema.plan import Plan
-from paceline.schema.summary import Event, Summary
+from paceline.schema.summary import DeviceSummary, Event, Summary
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
 
 
 def of(trace: Trace, plan: Plan, events: list[Event] | None = None) -> Summary:
     return summarise(trace, plan, "paceline run recipe.py", events or [], {"paceline": "0.1.0"})
+
+
+def parts(device: DeviceSummary) -> tuple[float, ...]:
+    return device.busy, device.loading, device.waiting, device.exchanging
 
 
 def test_figures_of_a_whole_run(trace: Trace, plan: Plan):
@@ -37,13 +41,19 @@ def test_figures_of_each_device(trace: Trace, plan: Plan):
     fast, slow = of(trace, plan).devices
     assert (fast.rank, fast.group, fast.name, fast.share, fast.samples) == (0, "fast", "cpu:0", 4, 8)
     assert (fast.samples_per_second, fast.solo_samples_per_second) == (0.8, 2.0)
-    assert (fast.busy, fast.waiting, fast.exchanging) == (0.4, 0.4, 0.2)
-    assert (slow.busy, slow.waiting, slow.exchanging) == (0.8, 0.0, 0.2)
+    assert parts(fast) == pytest.approx((0.4, 0.05, 0.45, 0.1))
+    assert parts(slow) == pytest.approx((0.8, 0.1, 0.0, 0.1))
+
+
+def test_what_was_predicted_stands_beside_what_was_reached(trace: Trace, plan: Plan):
+    summary = of(trace, plan)
+    assert [device.predicted_samples_per_second for device in summary.devices] == [0.9, 0.9]
+    assert summary.most_gain == 1.5
 
 
 def test_waits_of_a_server_strategy_are_taken_as_recorded(trace: Trace, plan: Plan):
     fast = of(trace, plan.model_copy(update={"strategy": "hybrid"})).devices[0]
-    assert (fast.waiting, fast.exchanging) == (0.0, 0.6)
+    assert parts(fast) == pytest.approx((0.4, 0.05, 0.0, 0.55))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +80,7 @@ def test_a_run_without_a_finished_epoch_has_figures_of_nothing(plan: Plan):
 
 
 def test_a_worker_that_died_still_shows_what_it_did(trace: Trace, plan: Plan):
-    spans = trace.workers[1].spans[:1]
+    spans = trace.workers[1].spans[:2]
     dead = dataclasses.replace(trace.workers[1], spans=spans, marks=[], complete=False)
     summary = of(Trace([trace.workers[0], dead]), plan)
     assert [device.samples for device in summary.devices] == [8, 4]

@@ -47,12 +47,18 @@ def test_off_a_terminal_there_are_only_plain_characters(make_run):
 
 def test_both_tables_fit_80_columns_with_long_numbers(make_run):
     summary, _ = make_run(strategy="allreduce_even", samples_per_second=123456.0, limit_samples_per_second=234567.0)
-    device = summary.devices[0].model_copy(update={"samples": 12345678, "solo_samples_per_second": 54321.0})
+    device = summary.devices[0].model_copy(
+        update={
+            "samples_per_second": 123456.0,
+            "predicted_samples_per_second": 123456.0,
+            "solo_samples_per_second": 54321.0,
+        }
+    )
     wide = summary.model_copy(update={"devices": [device]})
     rows = printed(table.comparison([wide])).splitlines() + printed(table.devices(wide)).splitlines()
     assert max(map(len, rows)) <= 80
     assert any("allreduce_even" in row and "123,456" in row and "234,567" in row for row in rows)
-    assert any("cpu:0" in row and "12,345,678" in row and "54,321" in row for row in rows)
+    assert any("cpu:0" in row and "123,456" in row and "54,321" in row for row in rows)
 
 
 def test_runs_with_one_strategy_are_told_apart(make_run):
@@ -70,7 +76,9 @@ def test_each_device_has_a_row_with_its_time(make_run):
     lines = printed(table.devices(make_run()[0])).splitlines()
     assert lines[0].strip() == "Devices under allreduce on two, emulated (pacing)"
     row = next(line for line in lines if line.startswith("fast"))
-    assert row.split() == [*("fast", "cpu:0", "4", "8", "0.8", "2", "40", "%", "40", "%", "20", "%", "###==...")]
+    assert row.split() == [
+        *("fast", "cpu:0", "4", "0.8", "0.9", "2", "40", "%", "5", "%", "45", "%", "10", "%", "###+....")
+    ]
 
 
 def test_square_brackets_in_a_name_are_not_markup(make_run):

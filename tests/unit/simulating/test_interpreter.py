@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.errors import ConfigError
-from paceline.observation import metrics
+from paceline.observation import metrics, solo
 from paceline.ops import Barrier, Broadcast, Compute, Lease, Pull, Push, Range, Update
-from paceline.planning.search import plan, probe_plan
+from paceline.planning.places import probe_plan
+from paceline.planning.search import plan
 from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.network import Link, Network
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
@@ -201,8 +202,8 @@ def test_solo_measures_after_all_workers_have_warmed_up():
     trace = simulate(slow_and_fast, Workload(10**6, updates=20))
     assert [[mark.at for mark in one.marks if mark.kind == "measure"] for one in trace.workers] == [[10.0], [10.0]]
     assert [(span.start, span.stop) for span in trace.workers[1].spans if span.kind == "wait"] == [(2.5, 10.0)]
-    speeds = [timing.samples_per_second for timing in metrics.solo_timings(trace)]
-    assert speeds == [pytest.approx(1.0), pytest.approx(4.0)]
+    points = [solo.timing(one).points for one in trace.workers]
+    assert [[point.samples / point.seconds for point in own] for own in points] == [[1.0, 1.0], [4.0, 4.0]]
     assert Barrier() in operations(slow_and_fast, 40)[0]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
@@ -15,8 +14,10 @@ from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
 from paceline.reporting import plan_table, table
 from paceline.schema.cluster import Cluster
+from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.server import rules
+from paceline.strategies import AUTO
 from paceline.strategies.base import get
 
 
@@ -27,20 +28,17 @@ def command(
     strategy: flags.Strategy = "allreduce",
     emulation: flags.Emulation = None,
     profile: flags.ProfileFile = None,
+    plan: flags.PlanFile = None,
     probe_seconds: flags.ProbeSeconds = api.PROBE_SECONDS,
     out: flags.Out = None,
-    rule: Annotated[
-        str, typer.Option("--rule", help=f"What the server does with a push: {', '.join(rules.TABLE)}.")
-    ] = "merge",
-    port: Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")] = 0,
-    resume: Annotated[
-        Path | None,
-        typer.Option("--resume", help="Go on from a checkpoint, or from a run that was stopped.", show_default=False),
-    ] = None,
+    rule: flags.Rule = "merge",
+    port: flags.Port = 0,
+    resume: flags.Resume = None,
     json: flags.Json = False,
 ) -> None:
     """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
-    get(strategy)
+    if strategy != AUTO:
+        get(strategy)
     tables.check("rule", rules.TABLE, rule)
     terminal = Terminal(sys.stderr if json else sys.stdout)
     script = api.Recipe(recipe, tuple(arguments or ()))
@@ -48,9 +46,12 @@ def command(
     script.check()
     if profile is not None and (cluster is not None or emulation is not None):
         raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
-    measured = _measured(profile, api.cluster(cluster, emulation), probe_seconds, script, folder, terminal)
-    made = api.plan(measured, strategy).model_copy(update={"rule": rule})
-    terminal.say(f"{strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
+    given = None if plan is None else Plan.read(plan)
+    source = profile or api.cluster(cluster, emulation)
+    measured = _measured(source, probe_seconds, script, folder, resume, terminal)
+    made = api.plan(measured, strategy) if given is None else api.check(measured, given)
+    made = made.model_copy(update={"rule": rule})
+    terminal.say(f"{made.strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
     summary = api.run(
         made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
     )  # fmt: skip
@@ -63,13 +64,15 @@ def command(
 
 
 def _measured(
-    profile: Path | None, machines: Cluster, seconds: float, script: api.Recipe, folder: RunFolder, terminal: Terminal
+    source: Cluster | Path,
+    seconds: float,
+    script: api.Recipe,
+    folder: RunFolder,
+    resume: Path | None,
+    terminal: Terminal,
 ) -> Profile:
-    """The profile that was given, or that of a probe of the machines."""
-    if profile is not None:
-        measured = Profile.read(profile)
-        folder.claim()
-        measured.write(folder.profile)
-        return measured
-    terminal.say(f"{machines.name}: measuring every device, all at once, for {seconds:g} s")
-    return api.probe(machines, script, folder, seconds=seconds, watcher=terminal.quiet)
+    """The profile of a probe of the machines, or the one that was given."""
+    if isinstance(source, Path):
+        return api.reuse(source, script, folder, resume, terminal.say)
+    terminal.say(f"{source.name}: measuring every device, all at once, for {seconds:g} s")
+    return api.probe(source, script, folder, seconds=seconds, resume=resume, watcher=terminal.quiet)

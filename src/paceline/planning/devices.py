@@ -1,0 +1,35 @@
+"""From a measured device to a worker of a plan."""
+
+from __future__ import annotations
+
+from paceline.cost import memory
+from paceline.schema.plan import WorkerPlan
+from paceline.schema.profile import DeviceProfile
+
+
+def worker(device: DeviceProfile, headroom: float = memory.HEADROOM) -> WorkerPlan:
+    """The worker on this device, with no share yet."""
+    return WorkerPlan(
+        group=device.group,
+        device=device.device,
+        speed=device.speed,
+        threads=device.threads,
+        share=0,
+        micro_batch=most(device, headroom),
+        solo_samples_per_second=device.samples_per_second,
+        fixed_seconds=device.fixed_seconds,
+        sample_seconds=device.sample_seconds,
+        table=device.table,
+        loading_seconds=device.loading_seconds,
+        spread=device.spread,
+        uuid=device.uuid,
+        name=device.name,
+    )
+
+
+def most(device: DeviceProfile, headroom: float = memory.HEADROOM) -> int | None:
+    """Samples that a device takes at once, by its memory where that was measured and by the cluster file."""
+    limits = [device.micro_batch] if device.micro_batch is not None else []
+    if device.memory_bytes is not None and device.fixed_bytes is not None and device.sample_bytes is not None:
+        limits.append(memory.cap(device.memory_bytes, device.fixed_bytes, device.sample_bytes, headroom))
+    return min(limits, default=None)

@@ -1,0 +1,170 @@
+"""What a plan says of itself: why it is as it is, what it leaves out, and what it was chosen over. Numbers, in short
+sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from paceline.cost.compute import seconds
+from paceline.planning import estimate
+from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
+from paceline.schema.profile import Profile
+from paceline.strategies.base import Layout, get
+
+SAME = 5e-4  # of the speed: less is no difference that a person could see
+NAMED = 4  # devices in a sentence; of more only the number
+
+
+def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
+    """Why the shares and local steps are what they are."""
+    batch, workers = profile.global_batch, [worker for job in jobs for worker in job.workers]
+    shares = _listed([worker.share for worker in workers])
+    if layout.devices == "fastest":
+        return (
+            f"{_name(workers[0])} is the fastest of {len(profile.devices)} devices "
+            f"at {workers[0].solo_samples_per_second:.4g} samples/s and takes the whole batch of {batch}."
+        )
+    if layout.server:
+        return f"The batch of {batch} is cut evenly into {shares}; {_exchanges(profile, jobs)}"
+    if layout.shares == "speed" and len(workers) == 1:
+        ends = estimate.update_seconds(profile, workers)
+        return f"{_name(workers[0])} takes the whole batch of {batch}; an update ends after {ends:.3g} s."
+    if layout.shares == "speed":
+        full = any(worker.share == worker.micro_batch for worker in workers)
+        how = "as far as it holds its share at once; an update ends" if full else "so all are done with an update"
+        return (
+            f"Shares {shares} of {batch} follow each device's time for a batch, {how} "
+            f"after {estimate.update_seconds(profile, workers):.3g} s."
+        )
+    return f"The batch of {batch} is cut evenly into {shares}, whatever the speed of each device."
+
+
+def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
+    updates = [estimate.update_seconds(profile, job.workers) for job in jobs]
+    exchange = max(estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs)
+    part = exchange / (exchange + min(job.local_steps * own for job, own in zip(jobs, updates, strict=True)))
+    steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
+    _, bound = estimate.most_steps(profile, [job.workers for job in jobs])
+    rates = ", ".join(f"{1 / own:.3g}" for own in updates[:NAMED])
+    more = f" and {len(jobs) - NAMED} more groups" if len(jobs) > NAMED else ""
+    load = estimate.server_load(profile, jobs)
+    crowded = (
+        f" The server's port would be busy {load:.0%} of the time, over the {estimate.FULL:.0%} that transfers pass "
+        f"without a queue: it takes {estimate.shards(load)} ports, and has 1."
+        if load > estimate.FULL
+        else ""
+    )
+    return (
+        f"groups make {rates}{more} updates/s, so they exchange after {steps}{more} updates and meet the server about "
+        f"equally often; so many, that {bound}. An exchange takes {exchange:.3g} s, {part:.1%} of the time or less."
+        f"{crowded}"
+    )
+
+
+def idle(profile: Profile, jobs: Sequence[JobPlan], workers: Sequence[WorkerPlan]) -> str:
+    """What is said of devices to which the split gave no sample."""
+    if not workers:
+        return ""
+    update = estimate.update_seconds(profile, [worker for job in jobs for worker in job.workers])
+    quickest = min(workers, key=lambda worker: seconds(worker, 1))
+    first = seconds(quickest, 1)
+    fixed = f", {quickest.fixed_seconds:.3g} s of it for the batch itself," if quickest.fixed_seconds else ""
+    return (
+        f"Left out: {_names(workers)}. One sample takes {_name(quickest)} {first:.3g} s{fixed} and the whole update "
+        f"takes the others {update:.3g} s; a larger global batch would use it."
+    )
+
+
+def dropped(profile: Profile, made: Plan, full: Plan) -> str:
+    """Why a plan leaves devices out that would have got a share."""
+    missing = _missing(full.workers, made.workers)
+    if get(made.strategy).layout.server:
+        return f"Left out: {_names(missing)}. With it {_rate(full)} samples/s, without it {_rate(made)}."
+    before, after = (estimate.update_seconds(profile, own.workers) for own in (full, made))
+    wire = estimate.ring_seconds(profile, full.workers)
+    return (
+        f"Left out: {_names(missing)}. With it an update takes {before:.3g} s, and its exchange of gradients "
+        f"{wire:.3g} s on the wire: {_rate(full)} samples/s; without it {after:.3g} s and {_rate(made)} samples/s."
+    )
+
+
+def without(profile: Profile, made: Plan) -> str:
+    """``"without slow (cuda:1)"``: what a plan leaves out of the devices there are."""
+    groups = [(device.group, device.device, device.uuid) for device in profile.devices]
+    for worker in made.workers:
+        groups.remove((worker.group, worker.device, worker.uuid))
+    return "without " + _short([f"{group} ({device})" for group, device, _ in groups])
+
+
+def alternative(label: str, made: Plan, chosen: Plan) -> Alternative:
+    """One that was not taken, with what it would reach and why it was not."""
+    mine, best = made.predicted_samples_per_second or 0.0, chosen.predicted_samples_per_second or 0.0
+    told = f"{_rate(made)} samples/s against {_rate(chosen)}"
+    if abs(mine - best) <= SAME * best:
+        why = f"As fast: {told}; {_weakness(made)}."
+    elif mine < best:
+        why = f"{1 - mine / best:.1%} slower: {told}; {_weakness(made)}."
+    else:
+        how = f"--strategy {made.strategy}" if label == made.strategy else "a cluster file of these groups"
+        stale = f", but with {_staleness(made)}" if get(made.strategy).layout.server else ""
+        why = f"{mine / best - 1:.1%} faster: {told}{stale}; {how} takes it."
+    return Alternative(strategy=label, predicted_samples_per_second=mine, why=why)
+
+
+def _weakness(made: Plan) -> str:
+    layout = get(made.strategy).layout
+    if layout.devices == "fastest" or len(made.workers) == 1:
+        return f"{_name(made.workers[0])} alone, the others idle"
+    if layout.server:
+        return f"{len(made.jobs)} groups, {_staleness(made)}"
+    slow = max(made.workers, key=lambda worker: seconds(worker, worker.share))
+    return f"{len(made.workers)} devices, each update waits {seconds(slow, slow.share):.3g} s for {_name(slow)}"
+
+
+def _staleness(made: Plan) -> str:
+    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g}"
+
+
+def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
+    """What the reason adds where one device alone would be faster than the plan that was asked for."""
+    single = max((made for made in found if len(made.workers) == 1), key=_value, default=None)
+    if single is None or _value(single) <= _value(chosen):
+        return ""
+    return f" {_name(single.workers[0])} alone would be faster: {_rate(single)} samples/s against {_rate(chosen)}."
+
+
+def _value(made: Plan) -> float:
+    return made.predicted_samples_per_second or 0.0
+
+
+def _rate(made: Plan) -> str:
+    return f"{_value(made):,.0f}" if _value(made) >= 1000 else f"{_value(made):.4g}"
+
+
+def _name(worker: WorkerPlan) -> str:
+    return f"{worker.group} ({worker.device})"
+
+
+def _names(workers: Sequence[WorkerPlan]) -> str:
+    return _short([_name(worker) for worker in workers])
+
+
+def _short(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers)) if len(numbers) <= 16 else f"{min(numbers)} to {max(numbers)}"
+
+
+def _missing(all_workers: Sequence[WorkerPlan], kept: Sequence[WorkerPlan]) -> list[WorkerPlan]:
+    left = [(worker.group, worker.device, worker.uuid) for worker in kept]
+    missing = []
+    for worker in all_workers:
+        who = (worker.group, worker.device, worker.uuid)
+        if who in left:
+            left.remove(who)
+        else:
+            missing.append(worker)
+    return missing
