@@ -99,6 +99,22 @@ def sums(size: int, batch: int, dtype: torch.dtype) -> dict[str, Any]:
     return result(run, model, seen=run.samples_seen)
 
 
+def dropping() -> dict[str, Any]:
+    """A network with dropout."""
+    torch.manual_seed(5)
+    data = TensorDataset(torch.randn(50, 6, dtype=torch.float64))
+    torch.manual_seed(7)
+    model = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.4), nn.Linear(8, 1)).double()
+    run = paceline.init(global_batch=12)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.05))
+    for _ in run.epochs(2):
+        for (x,) in run.loader(data):
+            run.backward(model(x).square().mean())
+            optimizer.step()
+            optimizer.zero_grad()
+    return result(run, model, seen=run.samples_seen)
+
+
 class OwnNorm(nn.BatchNorm2d):
     """A BatchNorm that does more, as libraries have them."""
 

@@ -80,6 +80,16 @@ def test_the_page_on_plans_works_from_top_to_bottom(tmp_path: Path) -> None:
     assert "As the planner has it" in said[3]
 
 
+def test_the_page_on_virtual_time_trains_on_its_cluster(tmp_path: Path) -> None:
+    (cluster,) = [text for name, text in snippets("yaml") if name == "virtual.md"]
+    (tmp_path / "lab.yaml").write_text(cluster)
+    line, _ = [line for line in commands() if "--train" in line]
+    arguments = shlex.split(line.replace("recipes/", f"{HOME}/recipes/").replace("--epochs 5", "--epochs 1"))
+    said = _run(["-m", *arguments, "--global-batch", "128"], tmp_path)
+    assert "epoch 1/1  test loss" in said
+    assert "simulated in virtual time from times given in the cluster file; classify.py was trained" in said
+
+
 @pytest.mark.parametrize(("page", "text"), snippets("yaml"))
 def test_every_cluster_file_parses(page: str, text: str) -> None:
     Cluster.parse(yaml.safe_load(text), page)

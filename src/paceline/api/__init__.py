@@ -6,6 +6,7 @@ from paceline.api.foreseeing import check, foreseen, known, plan, simulate, writ
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
+from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "run",
     "serve",
     "simulate",
+    "train_virtually",
     "write_plan",
     "write_report",
 ]

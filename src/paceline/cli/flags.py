@@ -50,7 +50,7 @@ ProfileFile = Annotated[
     ),
 ]
 KnownProfile = Annotated[
-    Optional[Path],  # noqa: UP045
+    Optional[str],  # noqa: UP045  behind `--` it may be a recipe's first argument
     typer.Argument(help="A profile that `paceline probe` wrote.", show_default=False),
 ]
 KnownCluster = Annotated[
@@ -84,6 +84,14 @@ Kill = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--kill", metavar="GROUP:SECONDS", help="Then that group dies."),
 ]
+Train = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--train", help="A recipe to train meanwhile, here and with real tensors.", show_default=False),
+]
+SimulatedOut = Annotated[
+    Optional[Path],  # noqa: UP045
+    typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
+]
 Checkpoint = Annotated[Path, typer.Argument(help="A folder that `run.save` wrote.", show_default=False)]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
@@ -99,7 +107,7 @@ def folder(out: Path | None, name: str) -> RunFolder:
     return RunFolder(out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
 
 
-def measured(profile: Path | None, cluster: Path | None) -> Profile:
+def measured(profile: str | None, cluster: Path | None) -> Profile:
     """The profile that was named, or that of a cluster with known times.
 
     Raises:
@@ -108,4 +116,4 @@ def measured(profile: Path | None, cluster: Path | None) -> Profile:
     if (profile is None) == (cluster is None):
         seen = "neither a profile nor a cluster" if profile is None else "both a profile and a cluster"
         raise ConfigError(seen, expected="one of them", remedy="Name a profile.json, or --cluster FILE.")
-    return api.known(api.cluster(cluster)) if profile is None else Profile.read(profile)
+    return api.known(api.cluster(cluster)) if profile is None else Profile.read(Path(profile))

@@ -44,14 +44,12 @@ def write_down(errors: Path, worker: tuple[int, int], error: BaseException, wher
         where: the same for people.
         samples: of the micro-batch it was at, 0 for none.
     """
-    every = list(traceback.extract_tb(error.__traceback__))
-    frames = [frame for frame in every if not frame.filename.startswith(INSTALLED)] or every
     record = {
         "at": time.time(),
         "where": where,
         "type": type(error).__name__,
         "message": str(error).strip().partition("\n")[0][:500],
-        "line": f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "",
+        "line": line(error),
         "exit_code": getattr(error, "exit_code", None),
         "too_many_samples": samples if out_of_memory(error) else 0,
         "traceback": "".join(traceback.format_exception(error)),
@@ -59,6 +57,13 @@ def write_down(errors: Path, worker: tuple[int, int], error: BaseException, wher
     job, rank = worker
     record |= {"job": job, "rank": rank}
     write_atomically(errors / f"{job}-{rank}.json", json.dumps(record, indent=2))
+
+
+def line(error: BaseException) -> str:
+    """The last line of the user's own that it went through, as ``file:number``."""
+    every = list(traceback.extract_tb(error.__traceback__))
+    frames = [frame for frame in every if not frame.filename.startswith(INSTALLED)] or every
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
 
 
 def forget(errors: Path, job: int) -> None:

@@ -57,7 +57,7 @@ class Executor:
         self._next: Operation = next(program)
         self.epoch, self._size = -1, 0
         self._over = self._resting = self._pushed = False
-        self._unpulled = 0
+        self._unpulled, self._leased, self._heard = 0, Range(0, 0), 0
         self._parts: list[Range] = []
         self.measured_since: float | None = None
         self.stopping = False  # ask for no more samples
@@ -163,7 +163,7 @@ class Executor:
         granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch)
         if isinstance(self._source, ServerSource):
             self._recorder.span("wait", start, self._recorder.clock())
-        self._unpulled = 0
+        self._unpulled, self._leased, self._heard = 0, granted, self._source.samples
         self._over = not granted
         return granted
 
@@ -197,6 +197,8 @@ class Executor:
             source.samples, staleness = source.client.pull(self._pulled)
             if self._pushed:
                 self._recorder.mark("staleness", versions=staleness)
+            leased = {"epoch": self.epoch, "start": self._leased.start, "stop": self._leased.stop}
+            self._recorder.mark("pull", version=source.client.version, heard=self._heard, **leased)
             self._pushed, self._unpulled = False, 0
             state.write(self._pulled)
         self._recorder.span("exchange", start, self._recorder.clock())

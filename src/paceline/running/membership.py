@@ -57,7 +57,15 @@ def take_place(launch: Launch, global_batch: int) -> Place:
     """
     folder = RunFolder(launch.folder) if launch.folder else None
     plan = Plan.read(folder.plan) if folder else _default_plan(launch, global_batch)
-    plan = _filled(plan, global_batch)
+    return place_in(_filled(plan, global_batch), launch, global_batch, folder)
+
+
+def place_in(plan: Plan, launch: Launch, global_batch: int, folder: RunFolder | None) -> Place:
+    """The place in ``plan`` of the worker that was launched like this.
+
+    Raises:
+        ConfigError: plan, launch and ``global_batch`` do not fit together.
+    """
     if plan.global_batch != global_batch:
         raise ConfigError(
             f"paceline.init was given global_batch={global_batch}", expected=f"{plan.global_batch}, as in the plan",

@@ -23,6 +23,7 @@ from paceline.reduction.window import UpdateCounter, Window, keep_gradients, sca
 from paceline.running.checkpoints import Checkpoints
 from paceline.running.loop import Loop
 from paceline.running.stopping import StopRequest
+from paceline.running.virtual import seat
 from paceline.running.worker import Worker
 from paceline.schema.settings import Precision, RateRule, Reduction, Settings
 from paceline.state.things import sort_out
@@ -64,22 +65,24 @@ def init(
         },
         "paceline.init",
     )
-    return Run(Worker(bootstrap.read(), told), told)
+    join = seat.here()
+    return Run(Worker(bootstrap.read(), told), told) if join is None else join(told)
 
 
 class Run:
     """One training run, seen from one worker. Made by ``paceline.init``; every worker makes the same calls."""
 
-    def __init__(self, worker: Worker, settings: Settings) -> None:
+    def __init__(self, worker: Worker, settings: Settings, loop: type[Loop] = Loop) -> None:
         self.place, self.settings = worker.place, settings
         self.global_batch, self.seed = settings.global_batch, settings.seed
         self.device = worker.place.device
         self._worker, self._window = worker, Window()
         self._gradients = Gradients(self._window, settings.reduction, worker.place.member.position, worker.peers)
-        self._loop = Loop(worker, self._window, self._gradients, settings)
+        self._loop = loop(worker, self._window, self._gradients, settings)
         self._dtype = torch.float32
         self._request = StopRequest(lambda: self.samples_seen > 0)
         self._checkpoints = Checkpoints(worker, self._loop, settings, self._request)
+        worker.epochs = lambda: self._loop.epochs
         worker.samples_at_once = lambda: self._window.samples if self._window.unfinished else 0
         if not self.probing:
             worker.rescue = self._checkpoints.rescue
@@ -260,9 +263,7 @@ class Run:
     def log(self, **values: float) -> None:
         """Note figures (``accuracy=...``) at the present sample count; the last ``accuracy`` is the summary's."""
         if taken := {"samples", "seconds"} & values.keys():
-            raise ConfigError(
-                f"run.log was given {min(taken)}", remedy="Choose another name; every entry has that one."
-            )
+            raise ConfigError(f"run.log was given {min(taken)}", remedy="Choose another name; every entry has it.")
         figures = {name: float(value) for name, value in values.items()}
         seconds = self._loop.watch.training_seconds
         self._worker.recorder.mark("log", samples=self.samples_seen, seconds=seconds, **figures)

@@ -53,7 +53,7 @@ class Worker:
         self._failed = self.stopped = False
         self.rescue: Callable[[BaseException], bool] = lambda error: False
         self._watch_for_errors()
-        self.place = take_place(launch, settings.global_batch)
+        self.place = self._take_place()
         self._where = str(self.place)
         self.distributed = launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
@@ -64,6 +64,7 @@ class Worker:
         self.started = self._initialises = False
         self.given = Things([], [], [], [])
         self.stop_wanted: Callable[[], bool] = lambda: False
+        self.epochs: Callable[[], int] = lambda: 1  # that the loop is to go through
         self.aligned = False  # all peers make the same number of forwards an update
         self.limit = datetime.timedelta(seconds=self.place.plan.timeout_seconds)
         orphans.end_with_launcher(launch)
@@ -74,12 +75,9 @@ class Worker:
             cgroups.enter(launch.quotas / f"w{self.place.rank}")
         self._source = ServerSource(None, len(self.place.job.workers)) if self.place.layout.server else Replica()
         self.recorder = self._recorder()
-        program = get(self.place.plan.strategy).program(self.place.member)
-        self.executor = Executor(
-            program, self.place.member, self._source, self.recorder, self.distributed, Balancer(self.place.job.workers)
-        )
+        self.executor = self._make_executor()
         self._store = _prepare(self.place, launch)
-        atexit.register(self._close)
+        self._end_well()
 
     @property
     def accumulates(self) -> bool:
@@ -197,6 +195,15 @@ class Worker:
                     self._source.client.reduce(piece)
             self._source.share(values)
 
+    def _take_place(self) -> Place:
+        return take_place(self._launch, self._settings.global_batch)
+
+    def _make_executor(self) -> Executor:
+        place = self.place
+        program = get(place.plan.strategy).program(place.member)
+        balancer = Balancer(place.job.workers)
+        return Executor(program, place.member, self._source, self.recorder, self.distributed, balancer)
+
     def _join(self, size: int) -> tuple[Client, bool]:
         if self.place.folder is None:
             raise LinkError("no server is known", remedy="Start with `paceline run`.")
@@ -228,6 +235,9 @@ class Worker:
             before(kind, error, trace)
 
         sys.excepthook = note
+
+    def _end_well(self) -> None:
+        atexit.register(self._close)
 
     def _note(self, error: BaseException) -> None:
         launch = self._launch

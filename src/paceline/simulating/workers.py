@@ -55,7 +55,7 @@ class Worker:
         self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True
         self._started: float | None = None
-        self._pulled = 0
+        self._pulled, self._leased = 0, Range(0, 0)
         self._parts: list[Range] = []
         self._uneven: list[tuple[int, list[int]]] = []
         self.updates, self.alive = 0, True
@@ -133,7 +133,7 @@ class Worker:
         granted = yield from source(lease.samples)
         if self._clock.now > start:
             self._span("wait", start)
-        self._over = not granted
+        self._over, self._leased = not granted, granted
         return granted
 
     def _own_ledger(self, want: int) -> Steps:
@@ -198,6 +198,8 @@ class Worker:
     def _pull(self, pull: Pull) -> Steps:
         start = self._clock.now
         self._pulled = yield from self._server.pull(self._plan.group)
+        leased = {"epoch": self._epoch, "start": self._leased.start, "stop": self._leased.stop}
+        self._mark("pull", version=self._pulled, **leased)
         self._span("exchange", start)
 
     def _broadcast(self, broadcast: Broadcast) -> Steps:

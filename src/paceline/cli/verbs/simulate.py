@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Optional, TypeVar
+from typing import TypeVar
 
 import typer
 
@@ -22,6 +23,7 @@ Fault = TypeVar("Fault")
 
 def command(
     profile: flags.KnownProfile = None,
+    arguments: flags.Arguments = None,
     cluster: flags.KnownCluster = None,
     strategy: flags.Strategy = "allreduce",
     epochs: flags.Epochs = 1,
@@ -30,18 +32,22 @@ def command(
     seed: flags.Seed = 0,
     slow: flags.Slow = None,
     kill: flags.Kill = None,
-    out: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("--out", help="Folder for plan, traces, summary.json and report.html.", show_default=False),
-    ] = None,
+    train: flags.Train = None,
+    out: flags.SimulatedOut = None,
     json: flags.Json = False,
 ) -> None:
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
-    measured = flags.measured(profile, cluster)
+    words = [*([profile] if profile and cluster else []), *(arguments or ())]  # behind -- all are the recipe's
+    measured = flags.measured(None if cluster else profile, cluster)
+    _check(words, train, (epochs, updates) != (1, None))
     made = api.plan(measured, strategy)
-    trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
+    if train is None:
+        trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
+    else:
+        with redirect_stdout(sys.stderr if json else sys.stdout):
+            trace = api.train_virtually(measured, made, api.Recipe(train, tuple(words)), scenario=scenario)
     folder = RunFolder(out) if out else None
     summary = api.foreseen(trace, made, folder, command=flags.typed(), scenario=scenario)
     if json:
@@ -50,8 +56,16 @@ def command(
     terminal.table(table.comparison([summary]))
     if folder is not None:
         terminal.say(f"report: {folder.report}")
-    source = "the profile" if profile else "times given in the cluster file"
-    terminal.say(f"simulated in virtual time from {source}; nothing was trained")
+    source = "times given in the cluster file" if cluster else "the profile"
+    terminal.say(f"simulated in virtual time from {source}; {f'{train.name} was' if train else 'nothing was'} trained")
+
+
+def _check(words: list[str], train: Path | None, how_long: bool) -> None:
+    """Raises ConfigError for what does not go together: a recipe says itself how long it trains."""
+    if train is None and words:
+        raise ConfigError(f"{words[0]} is for a recipe that is not there", remedy="Name it with --train.")
+    if train is not None and how_long:
+        raise ConfigError("--train with --epochs or --updates", remedy="Tell the recipe, after --, how long to train.")
 
 
 def _faults(flag: str, texts: Sequence[str] | None, made: Callable[[list[str]], Fault]) -> tuple[Fault, ...]:
