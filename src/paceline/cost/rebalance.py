@@ -20,7 +20,7 @@ from paceline.schema.plan import WorkerPlan
 GAIN = 0.03  # predicted, for which shares are changed
 SIGNIFICANT = 4.0  # standard errors that the gain must be above, too
 WEIGHT = 0.05  # of a measurement in the mean: an exponential one of 0.95
-NOISE = 0.1  # relative standard deviation of a measurement until it is known
+NOISE = 0.1  # relative standard deviation of a measurement where the plan has none
 FAR, LEAST_FAR = 4.0, 0.25  # standard deviations, and the part, from which a measurement is a stray
 STRAYS = 3  # in a row are a change of speed, which came inside the first one; fewer are cut down to what is not far
 EARLIEST = 5  # updates before the first look
@@ -60,7 +60,10 @@ class Balancer:
         measured = all(worker.solo_samples_per_second is not None for worker in workers)
         self._curves = [curve(workers[i]) for i in self._taking] if measured else []
         count = len(self._taking)
-        self._slowness, self._variance = np.ones(count), np.full(count, NOISE**2)
+        self._slowness, self._variance = (
+            np.ones(count),
+            np.array([workers[i].spread or NOISE for i in self._taking]) ** 2,
+        )
         self._calm = self._variance  # as it was before the latest strays
         self._seen, self._strays, self._strayed = np.zeros(count), np.zeros(count), np.zeros(count)
         self._update, self._look, self._changed = 0, EARLIEST, -LONGEST
