@@ -153,4 +153,5 @@ def _price(profile: Profile, made: Plan) -> Sequence[float]:
     count = len(made.workers)
     trace = simulate(profile, made, updates=max(10, min(PRICED, PRICED_IN_ALL // count)))
     samples = [sum(span.samples for span in worker.spans) for worker in trace.workers]
-    return [interpreter.rate(trace) * own / max(1, sum(samples)) for own in samples]
+    each = interpreter.rate(trace) / max(1, sum(samples))
+    return [each * own for own in samples]
