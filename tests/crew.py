@@ -43,28 +43,44 @@ class Crew:
             self._processes.append(process)
         self._count = 0
 
-    def run(self, job: Job, workers: Sequence[WorkerPlan], *example: Any, strategy: str = "allreduce") -> list[Any]:
+    def run(
+        self,
+        job: Job,
+        workers: Sequence[WorkerPlan],
+        *example: Any,
+        strategy: str = "allreduce",
+        emulation: str = "none",
+    ) -> list[Any]:
         """One result a worker; raises what a worker raised."""
-        results = self.outcomes(job, workers, *example, strategy=strategy)
+        results = self.outcomes(job, workers, *example, strategy=strategy, emulation=emulation)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
         return results
 
     def outcomes(
-        self, job: Job, workers: Sequence[WorkerPlan], *example: Any, strategy: str = "allreduce"
+        self,
+        job: Job,
+        workers: Sequence[WorkerPlan],
+        *example: Any,
+        strategy: str = "allreduce",
+        emulation: str = "none",
     ) -> list[Any]:
         """One result a worker, or the exception it raised."""
         self._count += 1
-        folder = Path(self._folder.name) / str(self._count)
-        plan = harness.plan(strategy, workers)
-        plan.write(folder / "plan.json")
+        folder = self.folder
+        harness.plan(strategy, workers, emulation=emulation).write(folder / "plan.json")
         with paceline.ports.listen("127.0.0.1", 0) as free:
             port = free.getsockname()[1]
         told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(workers))}
         for pipe in self._pipes[: len(workers)]:
             pipe.send((job, example, {**told, "PACELINE_RUN": str(folder)}))
         return [pipe.recv() for pipe in self._pipes[: len(workers)]]
+
+    @property
+    def folder(self) -> Path:
+        """Of the latest run."""
+        return Path(self._folder.name) / str(self._count)
 
     def close(self) -> None:
         for pipe in self._pipes:

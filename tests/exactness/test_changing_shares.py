@@ -71,3 +71,32 @@ def test_shares_follow_a_worker_that_slows_down_and_recovers_and_training_is_tha
 def test_a_batch_norm_over_all_workers_waits_in_forward_and_keeps_the_shares(crew: Crew) -> None:
     workers = [harness.worker(share) for share in (3, 3, 2)]
     assert [result["shares"] for result in crew.run(slowing, workers, True)] == [(3, 3, 2)] * 3
+
+
+def burning() -> dict[str, Any]:
+    """Each sample costs some work, on rank 1 five times as much from the 15th update on. Nobody tells anybody."""
+    torch.manual_seed(5)
+    data = TensorDataset(torch.randn(1600, 6).double(), torch.randn(1600, 1).double())
+    model = jobs.network(torch.float64)
+    run = paceline.init(global_batch=32)
+    model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.5))
+    for _ in run.epochs(1):
+        for number, (x, y) in enumerate(run.loader(data)):
+            for _ in range(5 if run.rank == 1 and number >= 15 else 1):
+                for _ in range(len(x)):
+                    torch.ones(128, 256) @ torch.ones(256, 256)
+            run.backward(nn.functional.mse_loss(model(x), y))
+            optimizer.step()
+            optimizer.zero_grad()
+    return jobs.result(run, model, shares=run._worker.executor.shares)
+
+
+def test_shares_follow_the_measured_times_of_an_emulated_worker_that_slows_down(crew: Crew) -> None:
+    workers = [harness.worker(16, speed=0.5) for _ in range(2)]
+    results = crew.run(burning, workers, emulation="pacing")
+    (one,) = crew.run(burning, [harness.worker(32)], strategy="alone")
+    jobs.alike(results, one)
+    fast, slow = results[0]["shares"]
+    assert fast + slow == 32
+    assert fast >= 2 * slow
+    assert results[1]["shares"] == (fast, slow)

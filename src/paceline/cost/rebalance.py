@@ -19,7 +19,7 @@ from paceline.schema.plan import WorkerPlan
 
 GAIN = 0.03  # predicted, for which shares are changed
 SIGNIFICANT = 4.0  # standard errors that the gain must be above, too
-WEIGHT = 0.1  # of a measurement in the mean: an exponential one of 0.9
+WEIGHT = 0.05  # of a measurement in the mean: an exponential one of 0.95
 NOISE = 0.1  # relative standard deviation of a measurement until it is known
 FAR, LEAST_FAR = 4.0, 0.25  # standard deviations, and the part, from which a measurement is a stray
 STRAYS = 3  # in a row are a change of speed, which came inside the first one; fewer are cut down to what is not far
@@ -62,6 +62,7 @@ class Balancer:
         self._curves = [curve(workers[i]) for i in self._taking] if measured else []
         count = len(self._taking)
         self._slowness, self._variance = np.ones(count), np.full(count, NOISE**2)
+        self._calm = self._variance  # as it was before the latest strays
         self._seen, self._strays, self._strayed = np.zeros(count), np.zeros(count), np.zeros(count)
         self._update, self._look, self._changed = 0, EARLIEST, -LONGEST
         self._apart, self._last = APART, np.zeros(len(self.shares), dtype=np.int64)
@@ -85,7 +86,7 @@ class Balancer:
         changed = self._take(new)
         if self._update < (self._changed + self._apart if changed else self._look) or self._seen.min() < STRAYS - 1:
             return None
-        self._look = self._update + APART
+        self._look = self._update + min(APART, int(self._seen.min()))
         return self._better()
 
     def _take(self, new: Numbers) -> bool:
@@ -105,6 +106,8 @@ class Balancer:
         self._slowness = np.where(changed, self._strayed / np.maximum(count - 1, 1), self._slowness)
         self._seen = np.where(changed, count - 1, self._seen)
         self._strays = np.where(changed, 0.0, self._strays)
+        self._variance = np.where(changed, self._calm, self._variance)
+        self._calm = np.where(self._strays == 0, self._variance, self._calm)
         return bool(changed.any())
 
     def _better(self) -> Change | None:
