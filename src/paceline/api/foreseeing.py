@@ -71,8 +71,9 @@ def check(profile: Profile, made: Plan) -> Plan:
         ConfigError: it cannot.
     """
     price = partial(_price, profile)
-    checked = search.priced(review.check(made, profile), price)
-    return review.compared(checked, search.choose(profile, made.strategy, price))
+    checked = review.check(made, profile)
+    own = search.choose(profile, made.strategy, price)
+    return review.compared(search.priced(review.kept(checked, own), price), own)
 
 
 def write_plan(path: Path, made: Plan) -> None:

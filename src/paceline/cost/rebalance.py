@@ -52,12 +52,13 @@ class Balancer:
 
     Args:
         workers: of one job, in rank order. If one was not measured, the shares stay.
+        fixed: the shares stay in any case.
     """
 
-    def __init__(self, workers: Sequence[WorkerPlan]) -> None:
+    def __init__(self, workers: Sequence[WorkerPlan], fixed: bool = False) -> None:
         self.shares = tuple(worker.share for worker in workers)
         self._taking = [i for i, share in enumerate(self.shares) if share]
-        measured = all(worker.solo_samples_per_second is not None for worker in workers)
+        measured = not fixed and all(worker.solo_samples_per_second is not None for worker in workers)
         self._curves = [curve(workers[i]) for i in self._taking] if measured else []
         count = len(self._taking)
         self._slowness, self._variance = (

@@ -20,6 +20,7 @@ HEADER = """\
 #   share          samples of one update; all shares add up to global_batch
 #   micro_batch    the most samples the device takes at once
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
+#   rebalance      false: shares stay, whatever is measured while it runs; so do shares that you have changed
 #   jobs           take a worker out, or move it to another group (hybrid); its share goes to others
 # Then:  paceline plan PROFILE --check THIS_FILE
 # Times and predictions are measured or computed: changing them changes nothing.
@@ -62,11 +63,19 @@ def check(made: Plan, profile: Profile) -> Plan:
     return made.model_copy(update={"jobs": jobs, **known})
 
 
+def kept(made: Plan, own: Plan) -> Plan:
+    """A checked plan, whose shares stay while it runs if they are not those of the planner's ``own``."""
+    same = [job.shares for job in made.jobs] == [job.shares for job in own.jobs]
+    return made.model_copy(update={"rebalance": made.rebalance and same})
+
+
 def compared(made: Plan, own: Plan) -> Plan:
     """A checked and priced plan, beside the planner's own of the same strategy and what that was chosen over."""
     mine, best = made.predicted_samples_per_second or 0.0, own.predicted_samples_per_second or 0.0
     told = f"{mine:.4g} samples/s against {best:.4g} of the planner's own"
     reason = f"Changed by hand: {told}, {mine / best:.1%} of it."
+    if not made.rebalance:
+        reason += " The shares stay as they are written, whatever is measured."
     if [(job.local_steps, job.workers) for job in made.jobs] == [(job.local_steps, job.workers) for job in own.jobs]:
         reason = f"As the planner has it. {own.reason}"
     label = f"the planner's own {own.strategy}"

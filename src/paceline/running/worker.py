@@ -201,7 +201,7 @@ class Worker:
     def _make_executor(self) -> Executor:
         place = self.place
         program = get(place.plan.strategy).program(place.member)
-        balancer = Balancer(place.job.workers)
+        balancer = Balancer(place.job.workers, fixed=not place.plan.rebalance)
         return Executor(program, place.member, self._source, self.recorder, self.distributed, balancer)
 
     def _join(self, size: int) -> tuple[Client, bool]:

@@ -61,8 +61,8 @@ class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
 
     ``rule``: what a server does with a push. ``shards``: ports that the server is split over. ``most_gain``: what any
-    split can gain over an even one (R_max = max c * mean(1/c), with c the seconds of a sample). ``resume``: the
-    checkpoint it goes on from.
+    split can gain over an even one (R_max = max c * mean(1/c), with c the seconds of a sample). ``rebalance``:
+    shares may follow measured times, in strategies that do so. ``resume``: the checkpoint it goes on from.
     """
 
     version: Literal[1] = 1
@@ -78,6 +78,7 @@ class Plan(Record):
     most_gain: float | None = None
     predicted_staleness: float | None = None
     shards: Positive = 1
+    rebalance: bool = True
     rule: str = "merge"
     probe_seconds: float | None = None
     resume: str | None = None

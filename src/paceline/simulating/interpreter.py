@@ -73,7 +73,7 @@ class Simulation:
     """One plan in virtual time: the clock, the server if there is one, and the workers."""
 
     def __init__(self, plan: Plan, workload: Workload, scenario: Scenario, merge: bool) -> None:
-        self.workload, self.scenario = workload, scenario
+        self.plan, self.workload, self.scenario = plan, workload, scenario
         self.clock = simpy.Environment()
         self.strategy = base.get(plan.strategy)
         server = self.strategy.layout.server
@@ -108,7 +108,7 @@ class Simulation:
         wire = slowest(self.workload.network, [worker.group for worker in job.workers])
         ring = wire, reduction(size, len(job.workers), wire)
         likes = alike(layout, job, self.scenario, first, merge)
-        gate, shares = Gate(self.clock, len(likes)), Shares(job)
+        gate, shares = Gate(self.clock, len(likes)), Shares(job, fixed=not self.plan.rebalance)
         return [Worker(self, job, first, one, gate, shares, ring) for one in likes]
 
     def _die(self, kill: Kill, lives: list[simpy.Process]) -> Steps:

@@ -48,8 +48,8 @@ class Gate:
 class Shares:
     """The present shares of a job. After each update all of its workers look at them, the first to come for all."""
 
-    def __init__(self, job: JobPlan) -> None:
-        self._job, self._updates = job, 0
+    def __init__(self, job: JobPlan, fixed: bool) -> None:
+        self._job, self._fixed, self._updates = job, fixed, 0
         self._slowness = np.zeros(len(job.workers))
 
     def took(self, places: Sequence[int], slowness: float) -> None:
@@ -64,7 +64,7 @@ class Shares:
 
     @cached_property
     def _balancer(self) -> Balancer:
-        return Balancer(self._job.workers)
+        return Balancer(self._job.workers, self._fixed)
 
 
 class Server:

@@ -151,13 +151,13 @@ class Worker:
     def _compute(self, compute: Compute) -> Steps:
         start, sizes = self._clock.now, self._alike.sizes(compute.part)
         samples = max(sizes)
-        if min(sizes) < samples:
-            if compute.peers == 1:  # they would go on at different times
-                raise DifferError
-            self._uneven.append((len(self.spans), sizes))
+        if min(sizes) < samples and compute.peers == 1:  # they would go on at different times
+            raise DifferError
         self._parts += self._alike.parts(compute.part)
         work = seconds(self._plan, samples)
         yield self._clock.timeout(self._pace.seconds(start, work))
+        if min(sizes) < samples:
+            self._uneven.append((len(self.spans), sizes))
         self._span("compute", start, samples)
         if compute.peers > 1:
             computed = self._clock.now
@@ -231,5 +231,6 @@ class Worker:
         for (at, _), size in zip(self._uneven, sizes, strict=True):
             start, computed = spans[at].start, spans[at].start + seconds(self._plan, size)
             spans[at] = Span("compute", start, computed, size)
-            spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
+            if at + 1 < len(spans):  # or it died in that exchange
+                spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
         return spans

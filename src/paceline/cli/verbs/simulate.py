@@ -39,8 +39,11 @@ def command(
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
-    words = [*([profile] if profile and cluster else []), *(arguments or ())]  # behind -- all are the recipe's
-    measured = flags.measured(None if cluster else profile, cluster)
+    words = [
+        *([profile] if profile and cluster and train else []),
+        *(arguments or ()),
+    ]
+    measured = flags.measured(None if cluster and train else profile, cluster)
     _check(words, train, (epochs, updates) != (1, None))
     made = api.plan(measured, strategy)
     if train is None:
