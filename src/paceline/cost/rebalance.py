@@ -61,10 +61,8 @@ class Balancer:
         measured = not fixed and all(worker.solo_samples_per_second is not None for worker in workers)
         self._curves = [curve(workers[i]) for i in self._taking] if measured else []
         count = len(self._taking)
-        self._slowness, self._variance = (
-            np.ones(count),
-            np.array([workers[i].spread or NOISE for i in self._taking]) ** 2,
-        )
+        self._slowness = np.ones(count)
+        self._variance = np.array([workers[i].spread or NOISE for i in self._taking]) ** 2
         self._calm = self._variance  # as it was before the latest strays
         self._seen, self._strays, self._strayed = np.zeros(count), np.zeros(count), np.zeros(count)
         self._update, self._look, self._changed = 0, EARLIEST, -LONGEST

@@ -155,20 +155,20 @@ class Worker:
             raise DifferError
         self._parts += self._alike.parts(compute.part)
         work = seconds(self._plan, samples)
-        yield self._clock.timeout(self._pace.seconds(start, work))
+        took = self._pace.seconds(start, work)
+        yield self._clock.timeout(took)
         if min(sizes) < samples:
             self._uneven.append((len(self.spans), sizes))
         self._span("compute", start, samples)
         if compute.peers > 1:
             computed = self._clock.now
             hidden = seconds(self._plan, self._last_micro_batch(samples)) / work if work else 1.0
-            took = computed - start
+            whole = compute.total == self._alike.member.batch
+            self._shares.took(self._alike.places, took / work if whole and work else 0.0)
             until = yield self._gate.arrive(start + self._reduction.seconds(took, hidden * took))
             if until > self._clock.now:
                 yield self._clock.timeout(until - self._clock.now)
             self._span("exchange", computed)
-            whole = compute.total == self._alike.member.batch
-            self._shares.took(self._alike.places, took / work if whole and work else 0.0)
 
     def _last_micro_batch(self, samples: int) -> int:
         most = self._plan.micro_batch or max(samples, 1)
