@@ -80,6 +80,14 @@ def usage(trace: Trace, together: bool) -> list[Usage]:
     return [used[id(worker.spans)] for worker in workers]
 
 
+def seconds_of(spans: Iterable[Span]) -> dict[SpanKind, float]:
+    """Seconds of each kind."""
+    seconds: dict[SpanKind, float] = dict.fromkeys(get_args(SpanKind), 0.0)
+    for span in spans:
+        seconds[span.kind] += span.stop - span.start
+    return seconds
+
+
 def epochs(trace: Trace) -> list[EpochSummary]:
     """How often each finished epoch's samples count, over all workers, in epoch order."""
     sizes: dict[int, int] = {}
@@ -198,12 +206,9 @@ def _split(spans: Iterable[Span], transfers: Iterable[float]) -> Iterator[Span]:
         yield Span("exchange", max(arrived, span.start), span.stop)
 
 
-def _usage(spans: Iterable[Span], training: float) -> Usage:
-    samples, seconds = 0, dict.fromkeys(get_args(SpanKind), 0.0)
-    for span in spans:
-        samples += span.samples
-        seconds[span.kind] += span.stop - span.start
-    part = {kind: value / training if training > 0 else 0.0 for kind, value in seconds.items()}
+def _usage(spans: Sequence[Span], training: float) -> Usage:
+    part = {kind: value / training if training > 0 else 0.0 for kind, value in seconds_of(spans).items()}
+    samples = sum(span.samples for span in spans)
     return Usage(samples, part["compute"], part["wait"], part["send"] + part["exchange"], part["load"])
 
 

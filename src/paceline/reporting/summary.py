@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from paceline import strategies
 from paceline.observation import metrics
+from paceline.reporting import text
+from paceline.reporting.findings import findings
 from paceline.schema.plan import Plan, WorkerPlan
 from paceline.schema.summary import DeviceSummary, Event, Summary
 from paceline.schema.trace import Trace, WorkerTrace
@@ -57,10 +61,25 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
         staleness=metrics.staleness(trace),
         devices=_devices(trace, plan, seconds),
         epochs=epochs,
-        events=sorted(events, key=lambda event: event.at),
+        events=sorted([*events, *_changes(trace)], key=lambda event: event.at),
+        findings=tuple(findings(trace, plan, reduces_together(plan.strategy))),
         versions=versions,
         command=command,
     )
+
+
+def _changes(trace: Trace) -> Iterator[Event]:
+    """Changes of the shares in mid-run: which ones, why, and what for."""
+    for mark in (mark for worker in trace.workers for mark in worker.marks if mark.kind == "shares"):
+        before, shares, slowness = (mark.values[name] for name in ("before", "shares", "slowness"))
+        moved = max(range(len(shares)), key=lambda i: abs(shares[i] - before[i]))
+        yield Event(
+            at=mark.at,
+            kind="replan",
+            what=f"update {mark.values['update']}: shares {text.some(before)} -> {text.some(shares)}, as rank {moved} "
+            f"takes {slowness[moved]:.2g} times its planned seconds; an update's computing is to be "
+            f"{mark.values['gain']:.0%} faster",
+        )
 
 
 def _devices(trace: Trace, plan: Plan, seconds: float) -> list[DeviceSummary]:

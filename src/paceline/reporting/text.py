@@ -39,6 +39,18 @@ def seconds(value: float) -> str:
     return f"{value:,.1f}"
 
 
+def duration(value: float) -> str:
+    """A short stretch of time, in the unit that suits it."""
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{1000 * value:.0f} ms" if value >= 0.01 else f"{1000 * value:.1f} ms"
+
+
+def some(values: Sequence[int], most: int = 8) -> str:
+    """The first of several numbers."""
+    return ", ".join(f"{value:,}" for value in values[:most]) + (", ..." if len(values) > most else "")
+
+
 def accuracy(value: float | None) -> str:
     """Four decimals: neighbouring runs differ in the third."""
     return NONE if value is None or not math.isfinite(value) else f"{value:.4f}"

@@ -43,10 +43,22 @@ class EpochSummary(Record):
 
 
 class Event(Record):
-    """A join, a leave or a fault. ``at``: seconds from the launch of the run."""
+    """A join, a leave, a fault or a change of shares. ``at``: seconds from the launch of the run; of a ``replan``, from
+    the first worker's start."""
 
     at: float
     kind: str
+    what: str
+
+
+Cause = Literal["data", "compute", "link"]
+
+
+class Finding(Record):
+    """A device that loses time against what was expected of it, by what, and ``what`` to do next."""
+
+    rank: int
+    cause: Cause
     what: str
 
 
@@ -71,5 +83,6 @@ class Summary(Record):
     devices: list[DeviceSummary]
     epochs: list[EpochSummary]
     events: list[Event]
+    findings: tuple[Finding, ...] = ()
     versions: dict[str, str]
     command: str
