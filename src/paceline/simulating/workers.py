@@ -151,14 +151,14 @@ class Worker:
     def _compute(self, compute: Compute) -> Steps:
         start, sizes = self._clock.now, self._alike.sizes(compute.part)
         samples = max(sizes)
-        if min(sizes) < samples and compute.peers == 1:  # they would go on at different times
-            raise DifferError
+        if min(sizes) < samples:
+            if compute.peers == 1:  # they would go on at different times
+                raise DifferError
+            self._uneven.append((len(self.spans), sizes))
         self._parts += self._alike.parts(compute.part)
         work = seconds(self._plan, samples)
         took = self._pace.seconds(start, work)
         yield self._clock.timeout(took)
-        if min(sizes) < samples:
-            self._uneven.append((len(self.spans), sizes))
         self._span("compute", start, samples)
         if compute.peers > 1:
             computed = self._clock.now
@@ -229,8 +229,9 @@ class Worker:
             return self.spans
         spans = list(self.spans)
         for (at, _), size in zip(self._uneven, sizes, strict=True):
+            if at + 1 >= len(spans):  # the end came in the middle of it, at a place of its own for each
+                raise DifferError
             start, computed = spans[at].start, spans[at].start + seconds(self._plan, size)
             spans[at] = Span("compute", start, computed, size)
-            if at + 1 < len(spans):  # or it died in that exchange
-                spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
+            spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
         return spans
