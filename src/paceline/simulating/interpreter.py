@@ -36,13 +36,9 @@ def simulate(plan: Plan, workload: Workload, scenario: Scenario = Scenario()) ->
     """
     scenario.check(plan)
     try:
-        simulation = Simulation(plan, workload, scenario, merge=True)
-        simulation.run()
+        return Simulation(plan, workload, scenario, merge=True).run()
     except DifferError:
-        simulation = Simulation(plan, workload, scenario, merge=False)
-        simulation.run()
-    traces = [trace for worker in simulation.workers for trace in worker.traces()]
-    return Trace(sorted(traces, key=lambda trace: trace.rank), simulated=True)
+        return Simulation(plan, workload, scenario, merge=False).run()
 
 
 def operations(plan: Plan, epoch_samples: int, epochs: int = 1) -> list[list[Operation]]:
@@ -87,8 +83,12 @@ class Simulation:
         self._enough = self.clock.event()
         self._watched = 0
 
-    def run(self) -> None:
-        """Until all workers are through or dead, or the first living one has made enough updates."""
+    def run(self) -> Trace:
+        """Until all workers are through or dead, or the first living one has made enough updates.
+
+        Raises:
+            DifferError: workers that were taken for alike are not.
+        """
         lives = [self.clock.process(worker.live()) for worker in self.workers]
         for kill in self.scenario.kill:
             self.clock.process(self._die(kill, lives))
@@ -96,6 +96,8 @@ class Simulation:
         survivors = [worker for worker in self.workers if worker.alive]
         for worker in survivors or self.workers:  # where all died, the trace shows what they had
             worker.end_epoch()
+        traces = [trace for worker in self.workers for trace in worker.traces()]
+        return Trace(sorted(traces, key=lambda trace: trace.rank), simulated=True)
 
     def count(self) -> None:
         """Stop if the first worker that lives has made enough updates."""

@@ -168,7 +168,8 @@ class Worker:
                 yield self._clock.timeout(until - self._clock.now)
             self._span("exchange", computed)
             whole = compute.total == self._alike.member.batch
-            self._shares.took(self._alike.places, took / work if whole and work else 0.0)
+            # The clock's last digits must not decide which of like workers gets a sample more.
+            self._shares.took(self._alike.places, round(took / work, 9) if whole and work else 0.0)
 
     def _last_micro_batch(self, samples: int) -> int:
         most = self._plan.micro_batch or max(samples, 1)
@@ -229,6 +230,8 @@ class Worker:
             return self.spans
         spans = list(self.spans)
         for (at, _), size in zip(self._uneven, sizes, strict=True):
+            if at + 1 >= len(spans):  # the end came in the middle of it, at a place of its own for each
+                raise DifferError
             start, computed = spans[at].start, spans[at].start + seconds(self._plan, size)
             spans[at] = Span("compute", start, computed, size)
             spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
