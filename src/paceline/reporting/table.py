@@ -45,7 +45,7 @@ def devices(summary: Summary) -> Table:
     table.add_column("", no_wrap=True, min_width=BAR_CELLS)
     shown = picked(summary.devices)
     if len(shown) < len(summary.devices):
-        legend += f"  ({len(shown)} of {len(summary.devices):,} devices, evenly picked)"
+        legend += f"  ({len(shown)} of {len(summary.devices):,} devices)"
     table.caption = Text(legend, justify="left")
     for device in shown:
         table.add_row(*map(Text, _device_cells(device)), _bar(device))

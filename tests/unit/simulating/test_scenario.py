@@ -28,7 +28,7 @@ def computes(trace, rank):
 
 
 def test_jitter_has_the_mean_and_the_spread_that_were_asked_for():
-    drawn = [pace.seconds(0.0, 2.0) for pace in [Pace(Scenario(jitter=0.3), 0, 0.0)] for _ in range(4000)]
+    drawn = [pace.seconds(0.0, 2.0) for pace in [Pace(Scenario(jitter=0.3), 0, spread=0.0)] for _ in range(4000)]
     assert statistics.mean(drawn) == pytest.approx(2.0, rel=0.02)
     assert statistics.stdev(drawn) == pytest.approx(0.6, rel=0.08)
 
@@ -50,7 +50,7 @@ def test_a_worker_slows_down_in_the_middle_of_a_compute():
 
 
 def test_a_worker_can_get_well_again():
-    pace = Pace(Scenario(slow=(Slow(0, 1.0, 4.0), Slow(0, 5.0, 1.0))), 0, 0.0)
+    pace = Pace(Scenario(slow=(Slow(0, 1.0, 4.0), Slow(0, 5.0, 1.0))), 0, spread=0.0)
     assert [pace.seconds(start, 2.0) for start in (0.0, 1.0, 6.0)] == [5.0, 5.0, 2.0]
 
 
