@@ -30,7 +30,8 @@ class Run:
 
 @dataclass(frozen=True)
 class Headline:
-    """A run's fraction of the limit. ``reached`` and ``predicted`` are percent of the bar's width."""
+    """A run's fraction of the limit. ``reached`` and ``predicted`` are percent of the bar's width; ``gain`` is that of
+    its split over an even one."""
 
     label: str
     fraction: str
@@ -38,6 +39,7 @@ class Headline:
     predicted: float | None
     speed: str
     forecast: str
+    gain: str
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def origin(shown: Sequence[Run]) -> str:
 
 def headlines(shown: Sequence[Run]) -> list[Headline]:
     """One for each run."""
-    return [_headline(run) for run in shown]
+    return [_headline(run, [other.summary for other in shown]) for run in shown]
 
 
 def devices(shown: Sequence[Run]) -> list[Devices]:
@@ -133,24 +135,20 @@ def plots(shown: Sequence[Run], spans: Sequence[Timeline]) -> dict[str, Figure]:
     return drawn
 
 
-def _headline(run: Run) -> Headline:
+def _headline(run: Run, summaries: Sequence[Summary]) -> Headline:
     summary = run.summary
     limit, predicted = summary.limit_samples_per_second, summary.predicted_samples_per_second
     speed = f"{text.number(summary.samples_per_second)} samples/s"
     if limit:
         speed += f" of {text.number(limit)}"
-    forecast = "no prediction"
-    if predicted is not None:
-        forecast = f"predicted {text.number(predicted)}"
-    if summary.prediction_error is not None:
-        forecast += f", off by {text.percent(summary.prediction_error)}"
     return Headline(
         run.label,
         text.percent(summary.fraction_of_limit),
         min(100.0, 100 * (summary.fraction_of_limit or 0.0)),
         min(100.0, 100 * predicted / limit) if predicted is not None and limit else None,
         speed,
-        forecast,
+        text.forecast(summary),
+        text.gain(summary, summaries),
     )
 
 

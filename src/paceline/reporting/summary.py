@@ -72,13 +72,14 @@ def _changes(trace: Trace) -> Iterator[Event]:
     """Changes of the shares in mid-run: which ones, why, and what for."""
     for mark in (mark for worker in trace.workers for mark in worker.marks if mark.kind == "shares"):
         before, shares, slowness = (mark.values[name] for name in ("before", "shares", "slowness"))
-        moved = max(range(len(shares)), key=lambda i: abs(shares[i] - before[i]))
+        factors = [max(new / old, old / new) if old else 0.0 for old, new in zip(before, shares, strict=True)]
+        moved = factors.index(max(factors))
         yield Event(
             at=mark.at,
             kind="replan",
             what=f"update {mark.values['update']}: shares {text.some(before)} -> {text.some(shares)}, as rank {moved} "
             f"takes {slowness[moved]:.2g} times its planned seconds; an update's computing is to be "
-            f"{mark.values['gain']:.0%} faster",
+            f"{text.percent(mark.values['gain'])} faster",
         )
 
 

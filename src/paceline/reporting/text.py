@@ -78,6 +78,49 @@ def labels(summaries: Sequence[Summary]) -> list[str]:
     return names
 
 
+def speed(summary: Summary) -> str:
+    """What was reached, of how much, and what was foretold."""
+    said = f"{number(summary.samples_per_second)} samples/s"
+    if summary.limit_samples_per_second:
+        limit, part = number(summary.limit_samples_per_second), percent(summary.fraction_of_limit)
+        said += f", {part} of the limit of {limit}"
+    return f"{said}; {forecast(summary)}"
+
+
+def forecast(summary: Summary) -> str:
+    """The prediction, and by how much it was off."""
+    if summary.predicted_samples_per_second is None:
+        return "no prediction"
+    off = "" if summary.prediction_error is None else f", off by {percent(summary.prediction_error)}"
+    return f"predicted {number(summary.predicted_samples_per_second)}{off}"
+
+
+def gain(summary: Summary, summaries: Sequence[Summary] = ()) -> str:
+    """What a split of the batch by speed can gain over an even one, and what it did where both have run."""
+    if summary.most_gain is None:
+        return ""
+    most = f"R_max {summary.most_gain:.2f}: the most that a split by speed gains over an even one"
+    even = [other.samples_per_second for other in summaries if is_even(other) and other.cluster == summary.cluster]
+    if is_even(summary) or not even or not even[0]:
+        return most
+    return f"{summary.samples_per_second / even[0]:.2f} times the even split; {most}"
+
+
+def is_even(summary: Summary) -> bool:
+    """Whether this run is what others are compared with."""
+    return summary.strategy == "allreduce_even"
+
+
+def story(summary: Summary) -> list[str]:
+    """A run in a few lines: its figures, how its shares changed, and which devices were behind."""
+    origin = f", {emulation([summary])}" if summary.emulated else ""
+    figures = f"{summary.strategy}{origin}: {speed(summary)}; {seconds(summary.seconds)} s of training"
+    if summary.accuracy is not None:
+        figures += f"; accuracy {accuracy(summary.accuracy)}"
+    changes = [event.what for event in summary.events if event.kind == "replan"]
+    return [f"{figures}.", *filter(None, [gain(summary)]), *changes, *(finding.what for finding in summary.findings)]
+
+
 def comparison(summaries: Sequence[Summary]) -> list[list[str]]:
     """One row for each run, one cell for each name in ``COMPARISON``."""
     return [

@@ -2,8 +2,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from paceline.observation import progress
+import pytest
+
+import harness
+from paceline.observation import metrics, progress
 from paceline.observation.progress import Progress
+from paceline.simulating.interpreter import simulate
+from paceline.simulating.scenario import Workload
 
 
 def test_the_line_tells_samples_rate_and_what_is_left(tmp_path: Path) -> None:
@@ -41,3 +46,22 @@ def test_the_rate_of_a_resumed_run_is_its_own(tmp_path: Path) -> None:
     assert progress.line(tmp_path / "p.json") == "7,000/10,000 samples (70 %)  500 samples/s  6 s left"
     Progress(tmp_path / "q.json").show(5_000, 10_000, seconds=0.0, before=5_000)
     assert progress.line(tmp_path / "q.json") == "5,000 samples  0 samples/s"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_c020_the_line_says_samples_per_second_and_after_20_percent_when_the_epoch_ends(
+    tmp_path: Path, workers: int
+) -> None:
+    """10 ms of simulated work a sample, on one worker and on two that share each update."""
+    plan = harness.plan("allreduce", [harness.worker(1).model_copy(update={"share": 16}) for _ in range(workers)])
+    trace = simulate(plan, Workload(epoch_samples=6400))
+    ((start, stop),) = metrics.stretches(trace)
+    ends = [mark.at for mark in trace.workers[0].marks if mark.kind == "done"]
+    fifth = ends[len(ends) // 5 - 1] - start
+    Progress(tmp_path / "p.json").show(6400 // 5, 6400, fifth)
+    words = str(progress.line(tmp_path / "p.json")).split()
+    assert words[:3] == ["1,280/6,400", "samples", "(20"]
+    assert float(words[4]) == pytest.approx(100 * workers, rel=0.1)
+    assert words[5] == "samples/s"
+    assert float(words[6]) == pytest.approx(stop - start - fifth, rel=0.1)
+    assert "step" not in " ".join(words)

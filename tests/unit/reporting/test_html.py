@@ -18,7 +18,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from paceline.reporting import figures
 from paceline.reporting.html import page
-from paceline.schema.summary import EpochSummary
+from paceline.schema.summary import EpochSummary, Event, Finding
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
 
 CHROMIUM, DRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
@@ -78,6 +78,20 @@ def test_one_run_says_its_headline_its_command_and_its_versions(make_run):
     for said in ("One run", "50 % of the limit", "paceline run recipe.py", "paceline 0.1.0", "group fast left"):
         assert said in seen
     assert "Each sample exactly once in 1 epoch." in seen
+
+
+def test_the_headline_has_the_gain_over_the_even_split_and_the_most_that_there_is(make_run):
+    seen = Parsed(page([make_run(), make_run(strategy="allreduce_even", samples_per_second=1.0)], "t")).text
+    assert "1.60 times the even split; R_max 1.50" in seen
+
+
+def test_devices_that_were_slow_are_named_and_shares_that_changed_are_events(make_run):
+    late = Finding(rank=1, cause="link", what=f"rank 1 is slow to send {HOSTILE}")
+    change = Event(at=7.0, kind="replan", what="update 44: shares 4, 4 -> 6, 2")
+    seen = Parsed(page([make_run(findings=(late,), events=[change])], "t"))
+    assert f"rank 1 is slow to send {HOSTILE}" in seen.text
+    assert "7.0 replan update 44: shares 4, 4 -> 6, 2" in seen.text
+    assert "img" not in seen.tags
 
 
 def test_the_page_loads_nothing(make_run):

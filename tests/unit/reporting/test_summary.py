@@ -114,3 +114,18 @@ def test_a_run_that_diverged_has_an_accuracy_that_is_no_number(trace: Trace, pla
     summary = of(Trace([dataclasses.replace(trace.workers[0], marks=marks)]), plan)
     summary.write(tmp_path / "summary.json")
     assert Summary.read(tmp_path / "summary.json").accuracy is None
+
+
+def changed(before: list[int], shares: list[int], slowness: list[float]) -> Mark:
+    values = {"update": 44, "before": before, "shares": shares, "gain": 0.64, "slowness": slowness}
+    return Mark("shares", 7.0, values)
+
+
+def test_a_change_of_shares_is_an_event_with_its_reason(trace: Trace, plan: Plan):
+    marks = [*trace.workers[0].marks, changed([4, 4], [6, 2], [1.0, 4.96])]
+    (event,) = of(Trace([dataclasses.replace(trace.workers[0], marks=marks), trace.workers[1]]), plan).events
+    assert (event.at, event.kind) == (7.0, "replan")
+    assert event.what == (
+        "update 44: shares 4, 4 -> 6, 2, as rank 1 takes 5 times its planned seconds; an update's computing is to be "
+        "64 % faster"
+    )

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.reporting import table, text
-from paceline.schema.summary import Staleness
+from paceline.schema.summary import Event, Finding, Staleness
 
 
 def printed(shown: Table, *, width: int = 80, encoding: str = "utf-8", colours: bool = False) -> str:
@@ -106,3 +106,31 @@ def test_nothing_to_compare_is_an_empty_table():
 )
 def test_numbers_keep_the_digits_that_mean_something(value: float | None, shown: str):
     assert text.number(value) == shown
+
+
+def test_a_run_in_a_few_lines_has_its_figures_its_gain_its_changes_and_what_was_slow(make_run):
+    change = Event(at=7.0, kind="replan", what="update 44: shares 4, 4 -> 6, 2")
+    late = Finding(rank=1, cause="data", what="rank 1 waits for its data")
+    summary, _ = make_run(events=[change], findings=(late,))
+    assert text.story(summary) == [
+        "allreduce, emulated (pacing): 1.6 samples/s, 50 % of the limit of 3.2; predicted 2, off by 25 %; 10.0 s of "
+        "training; accuracy 0.8750.",
+        "R_max 1.50: the most that a split by speed gains over an even one",
+        "update 44: shares 4, 4 -> 6, 2",
+        "rank 1 waits for its data",
+    ]
+
+
+def test_a_run_of_which_nothing_was_foretold_is_told_all_the_same(make_run):
+    nothing = {"predicted_samples_per_second": None, "prediction_error": None, "limit_samples_per_second": None}
+    summary, _ = make_run(**nothing, most_gain=None, accuracy=None, emulated=False, findings=(), events=[])
+    assert text.story(summary) == ["allreduce: 1.6 samples/s; no prediction; 10.0 s of training."]
+
+
+def test_the_gain_over_the_even_split_is_said_where_both_have_run(make_run):
+    even, _ = make_run(strategy="allreduce_even", samples_per_second=1.0)
+    uneven, _ = make_run()
+    elsewhere, _ = make_run(strategy="allreduce_even", cluster="other", samples_per_second=1.0)
+    assert text.gain(uneven, [uneven, even]).startswith("1.60 times the even split; R_max 1.50: ")
+    assert text.gain(uneven, [uneven, elsewhere]).startswith("R_max 1.50: ")
+    assert text.gain(even, [uneven, even]).startswith("R_max 1.50: ")

@@ -12,7 +12,7 @@ from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
-from paceline.reporting import plan_table, table
+from paceline.reporting import plan_table, table, text
 from paceline.schema.cluster import Cluster
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
@@ -59,7 +59,8 @@ def command(
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
-    terminal.table(table.comparison([summary]))
+    for line in text.story(summary):
+        terminal.say(line)
     terminal.say(f"report: {folder.report}")
 
 

@@ -16,6 +16,7 @@ from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
 from paceline.reporting import table
+from paceline.reporting.text import story
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
@@ -56,7 +57,8 @@ def command(
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
-    terminal.table(table.comparison([summary]))
+    for line in story(summary):
+        terminal.say(line)
     if folder is not None:
         terminal.say(f"report: {folder.report}")
     source = "times given in the cluster file" if cluster else "the profile"
