@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paceline.schema.cluster import Cluster, GroupSpec
-from paceline.schema.summary import DeviceSummary, EpochSummary, Event, Staleness, Summary
+from paceline.schema.summary import DeviceSummary, EpochSummary, Event, Finding, Staleness, Summary
 
 HOME = Path(__file__).resolve().parents[2]
 PAGES = [HOME / "README.md", HOME / "ARCHITECTURE.md", HOME / "CONTRIBUTING.md", *sorted((HOME / "docs").glob("*.md"))]
@@ -116,5 +116,5 @@ def test_every_file_that_is_linked_exists() -> None:
 
 def test_the_summary_page_names_every_field() -> None:
     page = (HOME / "docs" / "summary.md").read_text()
-    for record in (Summary, DeviceSummary, EpochSummary, Event, Staleness):
+    for record in (Summary, DeviceSummary, EpochSummary, Event, Finding, Staleness):
         assert [name for name in record.model_fields if f"`{name}`" not in page] == []
