@@ -140,4 +140,5 @@ class Balancer:
         soon = self._update - self._changed < 4 * self._apart
         self._apart = min(2 * self._apart, LONGEST) if back and soon else APART
         self._last, self._changed = step, self._update
+        self._seen = np.minimum(self._seen, STRAYS)  # at other shares: the plan's times may be off in another way
         return Change(before, self.shares, gain, tuple(slowness))
