@@ -50,9 +50,10 @@ class Crew:
         *example: Any,
         strategy: str = "allreduce",
         emulation: str = "none",
+        fixed: bool = False,
     ) -> list[Any]:
         """One result a worker; raises what a worker raised."""
-        results = self.outcomes(job, workers, *example, strategy=strategy, emulation=emulation)
+        results = self.outcomes(job, workers, *example, strategy=strategy, emulation=emulation, fixed=fixed)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -65,11 +66,12 @@ class Crew:
         *example: Any,
         strategy: str = "allreduce",
         emulation: str = "none",
+        fixed: bool = False,
     ) -> list[Any]:
         """One result a worker, or the exception it raised."""
         self._count += 1
         folder = self.folder
-        harness.plan(strategy, workers, emulation=emulation).write(folder / "plan.json")
+        harness.plan(strategy, workers, emulation=emulation, fixed=fixed).write(folder / "plan.json")
         with paceline.ports.listen("127.0.0.1", 0) as free:
             port = free.getsockname()[1]
         told = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(len(workers))}

@@ -22,12 +22,17 @@ def worker(share: int, *, group: str = "g", speed: float | None = None, micro_ba
     )  # fmt: skip
 
 
-def plan(strategy: str, *jobs: Sequence[WorkerPlan], local_steps: Sequence[int] = (), emulation: str = "none") -> Plan:
+def plan(
+    strategy: str, *jobs: Sequence[WorkerPlan], local_steps: Sequence[int] = (), emulation: str = "none",
+    fixed: bool = False,
+) -> Plan:  # fmt: skip
+    """``fixed``: shares do not change while it runs."""
     steps = local_steps or [1] * len(jobs)
     return Plan(
         strategy=strategy,
         cluster="test",
         emulation=emulation,
+        rebalance=not fixed,
         global_batch=sum(w.share for job in jobs for w in job),
         jobs=[
             JobPlan(name=f"job{index}", workers=list(workers), local_steps=step)

@@ -125,10 +125,9 @@ def test_it_trains_what_real_workers_train(
 def test_dropout_drops_what_it_would_in_real_workers(crew: Crew, tmp_path: Path) -> None:
     workers = [harness.worker(7), harness.worker(5)]
     out = tmp_path / "result.pt"
-    virtually.train(
-        harness.plan("allreduce", workers), JOB.format(call="dropping()"), tmp_path, virtually.TESTS, str(out)
-    )  # fmt: skip
-    real = crew.run(jobs.dropping, workers)[0]
+    made = harness.plan("allreduce", workers, fixed=True)  # which worker has a sample decides what is dropped
+    virtually.train(made, JOB.format(call="dropping()"), tmp_path, virtually.TESTS, str(out))
+    real = crew.run(jobs.dropping, workers, fixed=True)[0]
     assert distance(torch.load(out)["weights"], real["weights"]) < 1e-12
 
 

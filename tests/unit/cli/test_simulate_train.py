@@ -50,7 +50,7 @@ def test_figures_go_to_standard_output_and_the_recipes_lines_elsewhere(folder: P
     ("words", "message"),
     [
         ((), "neither a profile nor a cluster"),
-        (("--cluster", "lab.yaml", "x.json"), "x.json is for a recipe that is not there"),
+        (("--cluster", "lab.yaml", "x.json"), "both a profile and a cluster"),
         (("--cluster", "lab.yaml", "--train", "recipe.py", "--epochs", "2"), "--train with --epochs or --updates"),
         (("--cluster", "lab.yaml", "--train", "nothing.py"), "there is no recipe nothing.py"),
     ],
