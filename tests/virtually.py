@@ -13,8 +13,9 @@ from paceline.running.virtual.schedule import Course
 from paceline.schema.plan import Plan
 from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
-from paceline.simulating.scenario import Workload
+from paceline.simulating.scenario import Scenario, Workload
 
+CALM = Scenario()
 TESTS = str(Path(__file__).parent)
 
 # An MLP on 144 samples; weights and the order of what it logged tell whether two trainings were the same.
@@ -56,14 +57,14 @@ def loop(model: str) -> str:
     return LOOP.replace("{model}", MODELS[model])
 
 
-def train(plan: Plan, text: str, folder: Path, *arguments: str) -> Trace:
+def train(plan: Plan, text: str, folder: Path, *arguments: str, scenario: Scenario = CALM) -> Trace:
     """What training the recipe ``text`` in virtual time left behind."""
     folder.mkdir(parents=True, exist_ok=True)
     script = folder / "recipe.py"
     script.write_text(text)
 
     def foresee(size: int, epochs: int) -> Trace:
-        return interpreter.simulate(plan, Workload(size, epochs, model_bytes=400))
+        return interpreter.simulate(plan, Workload(size, epochs, model_bytes=400), scenario)
 
     return driver.train(plan, Recipe(script, arguments), Course(plan, foresee))
 

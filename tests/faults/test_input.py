@@ -20,6 +20,8 @@ from paceline.schema.profile import DeviceProfile, Profile
         (["run", "--cluster", "bad.yaml", "r.py"], "unknown key 'groups.0.sped'. Did you mean 'speed'?"),
         (["plan", "small.json", "--strategy", "allreduce_even"], "a share that cannot be met"),
         (["run", "--profile", "small.json", "--cluster", "bad.yaml", "r.py"], "already holds the cluster"),
+        (["run", "--plan", "plan.yaml", "--strategy", "hybrid", "r.py"], "--plan already holds the strategy"),
+        (["run", "--strategy", "solo", "r.py"], "unknown strategy 'solo'"),
         (["run", "--out", ".", "r.py"], "holds files that are not a run's"),
         (["bench", "overhaed"], "Did you mean 'overhead'?"),
         (["run", "--rule", "marge", "r.py"], "Did you mean 'merge'?"),

@@ -111,7 +111,7 @@ def foreseen(
     Raises:
         ConfigError: the folder holds something else.
     """
-    summary = summarise(trace, made, command, _events(scenario), host.versions())
+    summary = summarise(trace, made, command, _events(scenario, trace), host.versions())
     if folder is not None:
         folder.claim()
         made.write(folder.plan)
@@ -140,12 +140,15 @@ def _devices(group: GroupSpec, batch: int) -> list[DeviceProfile]:
     return [like.model_copy(update={"device": name}) for name in names]
 
 
-def _events(scenario: Scenario) -> list[Event]:
-    slowed = [
+def _events(scenario: Scenario, trace: Trace) -> list[Event]:
+    """The faults that came while the run went on."""
+    end = max((span.stop for worker in trace.workers for span in worker.spans), default=0.0)
+    faults = [
         Event(at=slow.at, kind="fault", what=f"rank {slow.rank} computes {slow.factor:g} times as long from here on")
         for slow in scenario.slow
     ]
-    return slowed + [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]
+    faults += [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]
+    return [fault for fault in faults if fault.at <= end]
 
 
 def _price(profile: Profile, made: Plan) -> Sequence[float]:

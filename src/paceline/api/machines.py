@@ -27,7 +27,7 @@ def cluster(path: Path | None, emulation: Emulation | None = None) -> Cluster:
     found = _here(host.cards()) if path is None else Cluster.read(path)
     if emulation is None or emulation == found.emulation:
         return found
-    return Cluster.parse({**found.model_dump(), "emulation": emulation}, str(path or "--emulation"))
+    return Cluster.parse({**found.model_dump(exclude_unset=True), "emulation": emulation}, str(path or "--emulation"))
 
 
 def _here(cards: Sequence[Card]) -> Cluster:

@@ -22,7 +22,6 @@ from paceline.planning import places
 from paceline.reporting import html
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster
-from paceline.schema.network import Network
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.schema.record import write_atomically
@@ -69,19 +68,10 @@ def probe(
         return measure(made, _supervisor(made, folder.probe, recipe, watcher))
 
     profile = attempt_until_it_fits(attempt, plan, folder.probe, watcher.show)
-    profile = profile.model_copy(
-        update={"network": _wires(profile.network, machines.network), "recipe": (str(recipe.script), *recipe.arguments)}
-    )
+    network = machines.network.over(profile.network) if machines.network else profile.network
+    profile = profile.model_copy(update={"network": network, "recipe": (str(recipe.script), *recipe.arguments)})
     profile.write(folder.profile)
     return profile
-
-
-def _wires(measured: Network, said: Network | None) -> Network:
-    """What the cluster file says goes before what was measured, and before what follows from that."""
-    if said is None:
-        return measured
-    whole = {"across": None} if said.model_fields_set & {"default", "ports", "between"} else {}
-    return measured.model_copy(update={**whole, **{name: getattr(said, name) for name in said.model_fields_set}})
 
 
 def reuse(path: Path, recipe: Recipe, folder: RunFolder, resume: Path | None, say: Callable[[str], None]) -> Profile:

@@ -19,7 +19,7 @@ from paceline.strategies.base import get
 
 
 def _strategies() -> str:
-    known = [f"{name}: {get(name).about}" for name in strategies.TABLE if name != "solo"]
+    known = [f"{name}: {get(name).about}" for name in strategies.TABLE if name != strategies.MEASURING]
     return "; ".join([*known, f"{strategies.AUTO}: whichever promises most samples/s"])
 
 
@@ -33,6 +33,12 @@ ClusterFile = Annotated[
     typer.Option("--cluster", help="cluster.yaml; without it, this host as it is.", show_default=False),
 ]
 Strategy = Annotated[str, typer.Option("--strategy", help=_strategies())]
+PlannedStrategy = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--strategy", help=f"{_strategies()}. Without it, allreduce, or that of the plan.", show_default=False
+    ),
+]
 Emulation = Annotated[
     Optional[Literal["pacing", "cgroups"]],  # noqa: UP045
     typer.Option(
@@ -61,7 +67,14 @@ PlanFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--plan", help="A plan that `paceline plan --out` wrote; without it, plan anew.", show_default=False),
 ]
-Rule = Annotated[str, typer.Option("--rule", help=f"What the server does with a push: {', '.join(rules.TABLE)}.")]
+PlannedRule = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--rule",
+        help=f"What the server does with a push: {', '.join(rules.TABLE)}. Without it, merge, or that of the plan.",
+        show_default=False,
+    ),
+]
 Port = Annotated[int, typer.Option("--port", help="Port of the parameter server; 0 takes a free one.")]
 Resume = Annotated[
     Optional[Path],  # noqa: UP045

@@ -33,8 +33,8 @@ Flags = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """New shares. ``gain``: the part by which an update's computing takes less time then. ``slowness``: of each worker,
-    what it takes over what the plan says."""
+    """New shares. ``gain``: seconds of an update's computing before over those after, less 1. ``slowness``: of each
+    worker, what it takes over what the plan says."""
 
     before: tuple[int, ...]
     shares: tuple[int, ...]
@@ -47,8 +47,8 @@ class Balancer:
 
     A worker takes ``s t(b)`` for b samples, with t from its plan. s is the exponential mean of its measured slowness;
     it starts anew when several measurements in a row are far off. Shares change to the exact optimum for these times
-    (see ``cost.split``), if that gains enough, and more than noise explains. A worker that has a share keeps one sample
-    at least, so that it can be seen to recover.
+    (see ``cost.split``), if that gains enough, and more than noise explains. Where all take their shares at once, they
+    go on to. A worker that has a share keeps one sample at least, so that it can be seen to recover.
 
     Args:
         workers: of one job, in rank order. If one was not measured, the shares stay.
@@ -59,6 +59,10 @@ class Balancer:
         self.shares = tuple(worker.share for worker in workers)
         self._taking = [i for i, share in enumerate(self.shares) if share]
         measured = not fixed and all(worker.solo_samples_per_second is not None for worker in workers)
+        batch = sum(self.shares)
+        caps = [workers[i].micro_batch or batch for i in self._taking]
+        whole = all(self.shares[i] <= cap for i, cap in zip(self._taking, caps, strict=True))
+        self._caps = caps if whole else [batch] * len(caps)
         self._curves = [curve(workers[i]) for i in self._taking] if measured else []
         count = len(self._taking)
         self._slowness = np.ones(count)
@@ -126,7 +130,7 @@ class Balancer:
             lambda more, scale=scale, own=own: scale * own(1 + more)
             for scale, own in zip(scales, self._curves, strict=True)
         ]
-        best = [1 + more for more in split(spare, above_one)]
+        best = [1 + more for more in split(spare, above_one, [cap - 1 for cap in self._caps])]
         gain = max(now) / max(scale * own(b) for scale, own, b in zip(scales, self._curves, best, strict=True)) - 1
         return self._change(best, gain) if gain > least else None
 

@@ -104,6 +104,12 @@ def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> tupl
     )
     wanted = math.ceil(slowest_exchange / LOST / quickest)
     fitting = int(profile.epoch_samples / EXCHANGES / samples)
+    whole = [
+        profile.epoch_samples // sum(worker.share for worker in workers) * own / quickest
+        for workers, own in zip(groups, times, strict=True)
+    ]
+    if (most := max(1, int(min(whole)))) < LOCAL_STEPS:
+        return most, "an epoch has no more for each group"
     if max(LOCAL_STEPS, wanted) <= min(fitting, MOST_STEPS):
         return max(LOCAL_STEPS, wanted), f"exchanges cost no more than {LOST:.0%} of the time"
     if fitting < LOCAL_STEPS:

@@ -68,7 +68,7 @@ def sets(profile: Profile, workers: Sequence[WorkerPlan]) -> list[list[WorkerPla
     by_time = sorted(workers, key=lambda worker: _each(worker) + worker.fixed_seconds / profile.global_batch)
     counts = range(1, len(workers)) if len(workers) <= ALL_SETS else _halving(by_time)
     kept = [{id(worker) for worker in by_time[:count]} for count in counts]
-    if 2 < len(groups := as_filed(workers)) <= ALL_SETS:
+    if 1 < len(groups := as_filed(workers)) <= ALL_SETS:
         kept += [{id(worker) for worker in workers if worker.group != name} for name in groups]
     found = [[worker for worker in workers if id(worker) in own] for own in kept]
     promising = sorted(found, key=lambda own: estimate.together(profile, own))

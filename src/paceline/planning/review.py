@@ -6,9 +6,9 @@ from collections import Counter
 
 import yaml
 
-from paceline import tables
+from paceline import strategies, tables
 from paceline.errors import ConfigError, nearest
-from paceline.planning import devices, search
+from paceline.planning import devices
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server import rules
@@ -39,7 +39,7 @@ def check(made: Plan, profile: Profile) -> Plan:
     Raises:
         ConfigError: a strategy, a worker, a share, a micro-batch or local steps that cannot be.
     """
-    search.check(made.strategy)
+    strategies.check(made.strategy)
     layout = get(made.strategy).layout
     if layout.server:
         tables.check("rule", rules.TABLE, made.rule)
@@ -53,6 +53,8 @@ def check(made: Plan, profile: Profile) -> Plan:
             f"global_batch is {made.global_batch}", expected=f"{profile.global_batch}, as in the profile",
             remedy="Change it in the script and probe again.",
         )  # fmt: skip
+    if made.shards != 1:
+        raise ConfigError(f"the server has {made.shards} shards", expected="1, all it can have", remedy="Leave it out.")
     _jobs(made, layout, profile)
     _shares(made, profile)
     jobs, devices = [], list(profile.devices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from paceline import strategies, tables
+from paceline import strategies
 from paceline.cost import memory
 from paceline.cost.compute import sample_seconds
 from paceline.errors import ConfigError
@@ -19,7 +19,6 @@ from paceline.strategies.base import Layout
 EXACT = "allreduce"  # what ``AUTO`` takes unless another is faster by more than WORTH
 WORTH = 0.01  # of the speed: less is no reason to be stale, nor to have more groups
 CLOSE = 0.8  # of the best by formulas: what promises less is not simulated
-MEASURING = "solo"  # trains nothing of use
 
 Price = Callable[[Plan], Sequence[float]]  # predicted samples/s of each worker of a plan, in rank order
 
@@ -37,10 +36,10 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
         ConfigError: no such strategy, one that only measures, or one that these devices cannot run.
     """
     if strategy != AUTO:
-        check(strategy)
+        strategies.check(strategy)
     found: list[tuple[str, Plan]] = []
     failed: list[Alternative] = []
-    for name in sorted(set(strategies.TABLE) - {MEASURING}, key=lambda name: name != EXACT):
+    for name in sorted(set(strategies.TABLE) - {strategies.MEASURING}, key=lambda name: name != EXACT):
         try:
             found += _variants(profile, name, price, headroom)
         except ConfigError as error:
@@ -60,13 +59,8 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
 
 def plan(profile: Profile, strategy: str, price: Price | None = None, headroom: float = memory.HEADROOM) -> Plan:
     """The plan of one strategy by itself, on the devices that it is fastest on; arguments and errors as ``choose``."""
-    check(strategy)
+    strategies.check(strategy)
     return _variants(profile, strategy, price, headroom)[0][1]
-
-
-def check(strategy: str) -> None:
-    known = [name for name in strategies.TABLE if name != MEASURING]
-    tables.check("strategy", dict.fromkeys([*known, AUTO], ""), strategy)
 
 
 def _best(found: Sequence[Plan]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -17,6 +17,10 @@ class Link(Record):
 
     bytes_per_second: Rate = 1.2e9
     latency: Seconds = 3e-4
+
+    def over(self, measured: Link | None) -> Link:
+        """What is said here, and for the rest what was measured."""
+        return (measured or Link()).model_copy(update=self.model_dump(exclude_unset=True))
 
 
 class Between(Link):
@@ -44,3 +48,14 @@ class Network(Record):
     between: tuple[Between, ...] = ()
     server: Link | None = None
     server_at: str | None = None
+
+    def over(self, measured: Network) -> Network:
+        """What is said here of any wire goes before what was measured, and before what follows from that."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        for name in values.keys() & {"inside", "ports"}:
+            known = getattr(measured, name)
+            values[name] = known | {group: wire.over(known.get(group)) for group, wire in values[name].items()}
+        for name in values.keys() & {"default", "server"}:
+            values[name] = values[name] and values[name].over(getattr(measured, name))
+        whole = {"across": None} if values.keys() & {"default", "ports", "between"} else {}
+        return measured.model_copy(update={**whole, **values})

@@ -16,7 +16,7 @@ BISECTIONS = 100
 
 
 class Point(Record):
-    """A measured batch: ``seconds`` is the median of ``count`` updates of ``samples`` samples."""
+    """A measured batch: ``seconds`` is the mean of ``count`` updates, without outliers, of ``samples`` samples."""
 
     samples: Annotated[int, Field(ge=1)]
     seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -27,9 +27,9 @@ class Mark:
     """Something that happened at one moment.
 
     Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``pull``, ``data``, ``setup``, ``measure``, ``memory``,
-    ``rates``, ``before``, ``wires``, ``shares``. A leader's ``pull`` is of a ``version`` of the server's weights, after
-    it has trained the positions ``start`` to ``stop`` of an epoch, if any; when it got these it ``heard`` of so many
-    samples trained by all (known of a real run only).
+    ``rates``, ``schedule``, ``before``, ``wires``, ``shares``. A leader's ``pull`` is of a ``version`` of the server's
+    weights, after it has trained the positions ``start`` to ``stop`` of an epoch, if any; when it got these it
+    ``heard`` of so many samples trained by all (known of a real run only).
     """
 
     kind: str

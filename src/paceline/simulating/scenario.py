@@ -25,6 +25,9 @@ class Workload:
     network: Network = field(default_factory=Network)
 
 
+MOST_JITTER = 10
+
+
 @dataclass(frozen=True, slots=True)
 class Slow:
     """From the second ``at`` on, the worker ``rank`` takes ``factor`` times as long to compute."""
@@ -57,8 +60,8 @@ class Scenario:
 
     def check(self, plan: Plan) -> None:
         """Raise ConfigError for a worker or a group that ``plan`` does not have, or a number that cannot be."""
-        if not 0 <= self.jitter < math.inf:
-            raise ConfigError(f"a jitter of {self.jitter}", expected="0 or more", remedy="Try --jitter 0.05.")
+        if not 0 <= self.jitter <= MOST_JITTER:
+            raise ConfigError(f"a jitter of {self.jitter}", expected=f"0 to {MOST_JITTER}", remedy="Try --jitter 0.05.")
         ranks, groups = len(plan.workers), sorted({worker.group for worker in plan.workers})
         for slow in self.slow:
             if not 0 <= slow.rank < ranks:

@@ -1,5 +1,7 @@
 """Door 1: strategies. One file and one line here for each."""
 
+from paceline import tables
+
 TABLE = {
     "alone": "paceline.strategies.alone:Alone",
     "allreduce": "paceline.strategies.allreduce:AllReduce",
@@ -9,3 +11,9 @@ TABLE = {
 }
 
 AUTO = "auto"  # no strategy: the planner takes whichever promises most
+MEASURING = "solo"  # trains nothing of use
+
+
+def check(name: str) -> None:
+    """Raise ConfigError if a user cannot train by ``name``: a strategy, or ``AUTO``."""
+    tables.check("strategy", dict.fromkeys([*(TABLE.keys() - {MEASURING}), AUTO], ""), name)

@@ -99,6 +99,7 @@ def test_many_devices_are_shown_in_part(tmp_path):
         (["--kill", "slow"], "GROUP:SECONDS"),
         (["--kill", "slwo:1"], "Did you mean 'slow'"),
         (["--slow", "9:1:2"], "0 to 3"),
+        (["--jitter", "1e200"], "expected 0 to 10"),
         (["profile.json"], "both a profile and a cluster"),
     ],
 )
@@ -111,3 +112,16 @@ def test_wrong_flags_say_what_is_right(tmp_path, arguments, said):
 def test_neither_profile_nor_cluster_is_refused():
     done = CliRunner().invoke(app, ["simulate"])
     assert "neither a profile nor a cluster" in str(done.exception)
+
+
+def test_a_fault_that_would_have_come_after_the_end_did_not_happen(tmp_path):
+    done = simulate(tmp_path, "--kill", "slow:600", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["events"] == []
+
+
+def test_a_folder_of_other_files_is_refused_before_anything_is_trained(tmp_path):
+    (tmp_path / "recipe.py").write_text("raise SystemExit('it was trained')")
+    done = simulate(tmp_path, "--train", str(tmp_path / "recipe.py"), "--out", str(tmp_path))
+    assert isinstance(done.exception, ConfigError)
+    assert "holds files that are not a run's" in str(done.exception)

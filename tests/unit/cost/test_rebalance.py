@@ -191,3 +191,11 @@ def test_the_same_numbers_give_the_same_shares():
     first, second = Balancer(made), Balancer(made)
     assert [first.observe(now) for now in told] == [second.observe(now) for now in told]
     assert first.shares == second.shares
+
+
+def test_a_share_that_was_taken_at_once_still_is():
+    made = [own.model_copy(update={"micro_batch": 20}) for own in workers((1.0, 1.0, 1.0), 48)]  # 16 each
+    balancer = Balancer(made)
+    for _ in range(40):
+        balancer.observe([5.0, 1.0, 1.0])
+    assert balancer.shares == (8, 20, 20)

@@ -53,3 +53,9 @@ def test_many_devices_are_tried_in_few_sets_with_those_where_the_speed_jumps():
 def test_all_but_the_slowest_is_nobody_where_all_are_alike():
     assert [one.group for one in but_slowest(workers(profile(MIXED, 8)))] == ["a", "b"]
     assert but_slowest(workers(profile({"a": [10.0, 10.5]}, 8))) == []
+
+
+def test_of_two_groups_either_may_be_left_out():
+    measured = profile({"fast": [400.0], "many": [200.0, 200.0, 200.0]}, 8)
+    found = [[one.group for one in own] for own in sets(measured, workers(measured))]
+    assert ["many"] * 3 in found

@@ -35,6 +35,13 @@ def test_a_plan_that_was_only_read_again_is_the_same(strategy, tmp_path):
     assert check(edited(made, tmp_path, lambda content: None), MEASURED) == made
 
 
+def test_a_plan_for_an_epoch_of_few_updates_can_run():
+    short = profile({"a": [100.0], "b": [100.0]}, 512, epoch=1_437, micro_batch=None)
+    made = choose(short, "hybrid")
+    assert check(made, short).jobs == made.jobs
+    assert all(job.local_steps * sum(job.shares) <= 1_437 for job in made.jobs)
+
+
 MISTAKES = {
     "a sum": (lambda c: _share(c, 0, 63), "add up to 127; expected the global batch, 128. Add 1 samples to"),
     "too much": (lambda c: _share(c, 0, 80), "add up to 144; .* Take 16 samples from the workers"),
@@ -54,6 +61,7 @@ MISTAKES = {
         "allreduce has 2 jobs; expected 1",
     ),
     "alone with company": (lambda c: c.update(strategy="alone"), "alone has 4 workers; expected 1"),
+    "shards": (lambda c: c.update(shards=8), "the server has 8 shards; expected 1"),
     "the batch": (lambda c: c.update(global_batch=64), "global_batch is 64; expected 128, as in the profile"),
     "the cluster": (lambda c: c.update(cluster="other"), "the plan is for cluster 'other'; expected 'lab'"),
 }  # fmt: skip

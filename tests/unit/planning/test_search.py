@@ -41,7 +41,7 @@ def test_alone_gives_the_fastest_device_everything_but_keeps_the_limit_of_all():
 
 
 def test_hybrid_makes_a_job_of_each_group_with_steps_by_its_updates_per_second():
-    made = plan(profile(MIXED, 128), "hybrid")
+    made = plan(profile(MIXED, 128, epoch=12_800), "hybrid")
     assert [job.name for job in made.jobs] == ["a", "b", "c"]
     assert [job.shares for job in made.jobs] == [(32,), (32,), (32, 32)]
     assert [job.local_steps for job in made.jobs] == [8, 4, 2]

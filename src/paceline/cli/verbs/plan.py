@@ -11,6 +11,7 @@ import typer
 from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
+from paceline.errors import ConfigError
 from paceline.reporting import plan_table
 from paceline.schema.plan import Plan
 
@@ -18,7 +19,7 @@ from paceline.schema.plan import Plan
 def command(
     profile: flags.KnownProfile = None,
     cluster: flags.KnownCluster = None,
-    strategy: flags.Strategy = "allreduce",
+    strategy: flags.PlannedStrategy = None,
     check: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--check", help="A plan.yaml that was changed by hand: can it run, how fast?", show_default=False),
@@ -32,7 +33,11 @@ def command(
     """From a profile to shares and local steps, with the reason, the speed it predicts and what it was chosen over."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     measured = flags.measured(profile, cluster)
-    made = api.plan(measured, strategy) if check is None else api.check(measured, Plan.read(check))
+    if check is not None and strategy is not None:
+        raise ConfigError(
+            "--check already holds the strategy", remedy="Leave out --strategy, or change it in the file."
+        )
+    made = api.plan(measured, strategy or "allreduce") if check is None else api.check(measured, Plan.read(check))
     if json:
         typer.echo(made.model_dump_json(indent=2))
     terminal.table(plan_table.plan(made, measured))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from paceline import api, tables
+from paceline import api, strategies, tables
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
@@ -17,40 +17,36 @@ from paceline.schema.cluster import Cluster
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.server import rules
-from paceline.strategies import AUTO
-from paceline.strategies.base import get
 
 
 def command(
     recipe: flags.Recipe,
     arguments: flags.Arguments = None,
     cluster: flags.ClusterFile = None,
-    strategy: flags.Strategy = "allreduce",
+    strategy: flags.PlannedStrategy = None,
     emulation: flags.Emulation = None,
     profile: flags.ProfileFile = None,
     plan: flags.PlanFile = None,
     probe_seconds: flags.ProbeSeconds = api.PROBE_SECONDS,
     out: flags.Out = None,
-    rule: flags.Rule = "merge",
+    rule: flags.PlannedRule = None,
     port: flags.Port = 0,
     resume: flags.Resume = None,
     json: flags.Json = False,
 ) -> None:
     """Train a recipe on all devices of a cluster: probe, plan, run, and write runs/NAME/."""
-    if strategy != AUTO:
-        get(strategy)
-    tables.check("rule", rules.TABLE, rule)
+    _check(strategy, rule, plan, profile, cluster or emulation)
+    given = None if plan is None else Plan.read(plan)
+    strategy = given.strategy if given else strategy or "allreduce"
     terminal = Terminal(sys.stderr if json else sys.stdout)
     script = api.Recipe(recipe, tuple(arguments or ()))
     folder = flags.folder(out, f"{recipe.stem}-{strategy}")
     script.check()
-    if profile is not None and (cluster is not None or emulation is not None):
-        raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
-    given = None if plan is None else Plan.read(plan)
     source = profile or api.cluster(cluster, emulation)
     measured = _measured(source, probe_seconds, script, folder, resume, terminal)
     made = api.plan(measured, strategy) if given is None else api.check(measured, given)
-    made = made.model_copy(update={"rule": rule})
+    if rule is not None:
+        made = made.model_copy(update={"rule": rule})
     terminal.say(f"{made.strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
     summary = api.run(
         made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
@@ -62,6 +58,20 @@ def command(
     for line in text.story(summary):
         terminal.say(line)
     terminal.say(f"report: {folder.report}")
+
+
+def _check(
+    strategy: str | None, rule: str | None, plan: Path | None, profile: Path | None, machines: Path | str | None
+) -> None:
+    """Raises ConfigError for names that are none, and for flags that say what a file says."""
+    if strategy is not None:
+        strategies.check(strategy)
+        if plan is not None:
+            raise ConfigError("--plan already holds the strategy", remedy="Leave out --strategy.")
+    if rule is not None:
+        tables.check("rule", rules.TABLE, rule)
+    if profile is not None and machines is not None:
+        raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
 
 
 def _measured(

@@ -40,19 +40,17 @@ def command(
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
-    words = [
-        *([profile] if profile and cluster and train else []),
-        *(arguments or ()),
-    ]
+    words = [*([profile] if profile and cluster and train else []), *(arguments or ())]
     measured = flags.measured(None if cluster and train else profile, cluster)
     _check(words, train, (epochs, updates) != (1, None))
+    recipe = api.Recipe(train, tuple(words)) if train else None
     made = api.plan(measured, strategy)
-    if train is None:
+    folder = _claimed(recipe, out)
+    if recipe is None:
         trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
     else:
         with redirect_stdout(sys.stderr if json else sys.stdout):
-            trace = api.train_virtually(measured, made, api.Recipe(train, tuple(words)), scenario=scenario)
-    folder = RunFolder(out) if out else None
+            trace = api.train_virtually(measured, made, recipe, scenario=scenario)
     summary = api.foreseen(trace, made, folder, command=flags.typed(), scenario=scenario)
     if json:
         typer.echo(summary.model_dump_json(indent=2))
@@ -71,6 +69,17 @@ def _check(words: list[str], train: Path | None, how_long: bool) -> None:
         raise ConfigError(f"{words[0]} is for a recipe that is not there", remedy="Name it with --train.")
     if train is not None and how_long:
         raise ConfigError("--train with --epochs or --updates", remedy="Tell the recipe, after --, how long to train.")
+
+
+def _claimed(recipe: api.Recipe | None, out: Path | None) -> RunFolder | None:
+    """The folder to write to. Raises ConfigError before anything is computed if it or the recipe is no good."""
+    if recipe is not None:
+        recipe.check()
+    if out is None:
+        return None
+    folder = RunFolder(out)
+    folder.claim()
+    return folder
 
 
 def _faults(flag: str, texts: Sequence[str] | None, made: Callable[[list[str]], Fault]) -> tuple[Fault, ...]:

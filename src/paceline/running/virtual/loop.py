@@ -50,7 +50,7 @@ class VirtualLoop(Loop):
         return pieces
 
     def _parts(self, compute: Compute) -> list[Range]:
-        return compute.part.cut([worker.share for worker in self._workers])
+        return compute.part.cut(self._worker.executor.parts)
 
     def _update(self, compute: Compute, pieces: Sequence[Range], make: Fetch) -> Iterator[Any]:
         if not self._worker.by_parts:
@@ -70,5 +70,5 @@ class VirtualLoop(Loop):
 
     def _end_epoch(self) -> None:
         if self._worker.by_parts and not self._place.layout.server:
-            self._buffers.average(self._buffers.others, [worker.share for worker in self._workers])
+            self._buffers.average(self._buffers.others, self._worker.executor.parts)
         super()._end_epoch()

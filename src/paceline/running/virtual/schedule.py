@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline.errors import ConfigError
@@ -29,12 +29,13 @@ class Exchange:
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """One job's part of a run. ``first``: the version it began from. ``starts``: of its updates; ``stops``: of its
-    epochs; both in seconds."""
+    epochs; both in seconds. ``shares``: new ones of its workers, by the number of updates made before."""
 
     first: int
     exchanges: Sequence[Exchange]
     starts: Sequence[float]
     stops: Sequence[float]
+    shares: Mapping[int, Sequence[int]]
 
 
 def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
@@ -53,8 +54,11 @@ def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
         stops = [float(mark.values["stop"]) for mark in leader.marks if mark.kind == "epoch"]
         pulls = [mark.values for mark in leader.marks if mark.kind == "pull"]
         first = int(pulls[0]["version"]) if pulls and pulls[0]["epoch"] < 0 else 0
-        made.append(Schedule(first, _exchanges(leader, first), starts, stops))
-        rank += len(job.workers)
+        ranks = range(rank, rank + len(job.workers))
+        marks = [mark.values for each in ranks for mark in workers[each].marks if mark.kind == "shares"]
+        shares = {int(values["update"]): values["shares"] for values in marks}
+        made.append(Schedule(first, _exchanges(leader, first), starts, stops, shares))
+        rank = ranks.stop
     return made
 
 

@@ -80,8 +80,10 @@ class VirtualExecutor(Executor):
     def __init__(self, worker: VirtualWorker, place: Place, source: Any) -> None:
         program = get(place.plan.strategy).program(place.member)
         super().__init__(program, place.member, source, worker.recorder, False, Balancer(place.job.workers))
-        self._worker, self._schedule = worker, Schedule(0, (), (), ())
+        self._worker, self._schedule = worker, Schedule(0, (), (), (), {})
         self._starts = iter(self._schedule.starts)
+        self._begun = 0  # updates
+        self.parts: Sequence[int] = [each.share for each in worker.job.planned.workers]
         self.finished = 0  # epochs
         self.alike = True  # since the last update all workers of the job have got the same buffers
 
@@ -97,6 +99,8 @@ class VirtualExecutor(Executor):
         book = self._worker.recorder
         if compute is not None:
             book.now = next(self._starts, book.now)
+            self.parts = self._schedule.shares.get(self._begun, self.parts)
+            self._begun += 1
         else:
             book.now = self._schedule.stops[self.epoch]
             self.finished = self.epoch + 1

@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import harness
 import virtually
 from paceline.errors import ConfigError, PacelineError, WorkerError
 from paceline.schema.plan import Plan
+from paceline.simulating.scenario import Scenario, Slow
 from paceline.state import disk
 
 ALONE = harness.plan("alone", [harness.worker(4)])
@@ -120,3 +122,32 @@ def test_the_script_runs_as_python_runs_it(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "__main__ True ['--rate', '3'] 1\n" * 2
     assert (sys.argv, sys.path, sys.modules["__main__"]) == before
     assert "beside" not in sys.modules
+
+
+def test_workers_parts_follow_the_shares_that_changed(tmp_path: Path) -> None:
+    plan = harness.plan("allreduce", [harness.worker(8), harness.worker(4)])  # an update takes 0.01 s
+    recipe = """
+import sys, torch, paceline
+from torch import nn
+sizes = []
+class Dropping(nn.Dropout):
+    def forward(self, x):
+        sizes.append(len(x))
+        return super().forward(x)
+data = torch.utils.data.TensorDataset(torch.ones(12 * 60, 1))
+model = nn.Sequential(nn.Linear(1, 1), Dropping(0.1))
+run = paceline.init(global_batch=12)
+model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.001))
+for _ in run.epochs(1):
+    for (x,) in run.loader(data):
+        run.backward(model(x).square().mean())
+        optimizer.step()
+        optimizer.zero_grad()
+torch.save(sizes, sys.argv[1])
+"""
+    slow = Scenario(slow=(Slow(rank=0, at=0.1, factor=5.0),))
+    trace = virtually.train(plan, recipe, tmp_path, str(tmp_path / "sizes"), scenario=slow)
+    (change,) = [mark.values for worker in trace.workers for mark in worker.marks if mark.kind == "shares"]
+    before, after = [8, 4], list(change["shares"])
+    assert torch.load(tmp_path / "sizes") == before * change["update"] + after * (60 - change["update"])
+    assert after[0] < before[0]
