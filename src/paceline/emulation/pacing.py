@@ -36,9 +36,14 @@ class Pacer:
         self._computing = True
         self._start, self._cpu_start = self._clock(), self._cpu_clock()
 
-    def waited(self, seconds: float) -> None:
-        """So long the worker did not compute but waited for others."""
+    def left_out(self, seconds: float, worked: float) -> None:
+        """So long the worker did not compute but sent, or waited for others; the thread ``worked`` so long for that."""
         self._start += seconds
+        self._cpu_start += worked
+
+    def worked(self) -> float:
+        """CPU seconds of this thread."""
+        return self._cpu_clock()
 
     def end(self) -> None:
         """Computing ends here; what the thread does from now on is not paced."""

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from paceline.errors import ConfigError
 from paceline.reduction.guard import Guard
-from paceline.reduction.reducer import Local, Reducer
+from paceline.reduction.reducer import Local, Reducer, Sent
 from paceline.reduction.tally import Tally
 from paceline.reduction.weights import Weights
 from paceline.reduction.window import Window
@@ -84,8 +84,8 @@ class Gradients:
             parameter.grad = gradient
 
     @property
-    def sent(self) -> float:
-        """Seconds that it took so far to hand gradients to the link."""
+    def sent(self) -> Sent:
+        """Seconds that it took so far to hand gradients to the link, and of the thread's CPU."""
         return self._reducer.sent
 
     def reduce(self) -> None:

@@ -25,6 +25,8 @@ from paceline.reduction.buckets import assign
 from paceline.reduction.normalisation import CrossBatchNorm
 from paceline.reduction.tally import Tally
 
+Sent = tuple[float, float]  # seconds that handing gradients to the link took so far, and of the thread's CPU
+
 
 class Reducer:
     """Gradients of several models over ``workers`` workers.
@@ -106,8 +108,8 @@ class Reducer:
         return total
 
     @property
-    def sent(self) -> float:
-        return sum(part.sent for part in self._parts)
+    def sent(self) -> Sent:
+        return sum(part.sent for part in self._parts), sum(part.worked for part in self._parts)
 
     @property
     def complete(self) -> bool:
@@ -139,7 +141,7 @@ class Reducer:
 class Local:
     """The same for a worker that reduces with nobody: only the correction is left."""
 
-    sent = 0.0
+    sent: Sent = (0.0, 0.0)
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
         self._parameters = list({p: None for model in models for p in model.parameters()})
@@ -203,7 +205,7 @@ class _Part:
         self._head, self._used, *self._places = torch.split(tail, sizes)
         self._bucket_of = {p: bucket for bucket in self.buckets for p in bucket.parameters}
         self._armed = self._touched = False
-        self._next, self.sent = 0, 0.0
+        self._next, self.sent, self.worked = 0, 0.0, 0.0
         for parameter in parameters:
             parameter.register_post_accumulate_grad_hook(self._ready)  # type: ignore[no-untyped-call]
 
@@ -278,11 +280,12 @@ class _Part:
         self._launch(len(self.buckets) - 1)  # the last one waits for the tail
 
     def _launch(self, end: int) -> None:
-        start = time.monotonic()
+        start, worked = time.monotonic(), time.thread_time()
         while self._next < end and (not self._armed or not self.buckets[self._next].pending):
             self.buckets[self._next].launch(self._group)
             self._next += 1
         self.sent += time.monotonic() - start
+        self.worked += time.thread_time() - worked
 
     def _merge(self, total: Tally) -> None:
         """BatchNorm's running statistics, averaged over the workers by samples; as they are where nobody had any."""

@@ -15,6 +15,7 @@ from paceline.hardware.facts import find
 from paceline.hardware.host import cards
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
+from paceline.reduction.reducer import Sent
 from paceline.running.membership import Place
 
 Moment = float | torch.cuda.Event
@@ -33,10 +34,10 @@ class Stopwatch:
     Args:
         recorder: gets the spans.
         place: of the worker.
-        sent: seconds that it took so far to hand gradients to the link.
+        sent: seconds that it took so far to hand gradients to the link, and of the thread's CPU.
     """
 
-    def __init__(self, recorder: Recorder, place: Place, sent: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, recorder: Recorder, place: Place, sent: Callable[[], Sent] = lambda: (0.0, 0.0)) -> None:
         self._recorder, self._clock, self._sent = recorder, recorder.clock, sent
         self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
         self._worker, self._updates, self._took = place.worker, 0, 0.0
@@ -45,13 +46,14 @@ class Stopwatch:
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since, self._samples, self._sent_before = 0.0, 0, 0.0
+        self._unpaced: Sent = (0.0, 0.0)
         self._moments: list[Moment] = []  # where computing begins or ends
         self._sending: list[tuple[float, float]] = []  # for each exchange: seconds inside backward, and after it
 
     def follow(self, model: nn.Module) -> None:
         """Pace the computing of ``model``, if this device is emulated by pacing."""
         if self._pacer.speed is not None:
-            pace(model, self._pacer.settle)
+            pace(model, self._settle)
 
     def in_epoch(self) -> None:
         """An update begins; the first one of an epoch starts the training clock."""
@@ -70,19 +72,22 @@ class Stopwatch:
     def computing(self, samples: int) -> None:
         """The loop was handed ``samples`` samples."""
         self._pacer.begin()
-        self._since, self._samples, self._sent_before = self._clock(), samples, self._sent()
+        self._since, self._samples, self._unpaced = self._clock(), samples, self._sent()
+        self._sent_before = self._unpaced[0]
         self._moments, self._sending = [self._moment()], []
 
     @contextmanager
     def exchanging(self) -> Iterator[None]:
         """Backward is through; what comes now is communication that computing does not hide."""
-        start, sent = self._clock(), self._sent()
+        self._leave_out_sending()
+        start, worked, (sent, _) = self._clock(), self._pacer.worked(), self._unpaced
         self._moments.append(self._moment())
         yield
         self._moments.append(self._moment())
-        self._sending.append((sent - self._sent_before, self._sent() - sent))
-        self._sent_before = self._sent()
-        self._pacer.waited(self._clock() - start)
+        self._unpaced = self._sent()
+        self._sending.append((sent - self._sent_before, self._unpaced[0] - sent))
+        self._sent_before = self._unpaced[0]
+        self._pacer.left_out(self._clock() - start, self._pacer.worked() - worked)
 
     def computed(self) -> None:
         """The loop came back for more."""
@@ -111,6 +116,15 @@ class Stopwatch:
         """A stretch of this worker's own work."""
         self._recorder.span(kind, start, stop, samples)
         self._took += stop - start
+
+    def _settle(self) -> None:
+        self._leave_out_sending()
+        self._pacer.settle()
+
+    def _leave_out_sending(self) -> None:
+        """What buckets took that have left meanwhile is not paced."""
+        before, self._unpaced = self._unpaced, self._sent()
+        self._pacer.left_out(*(now - then for now, then in zip(self._unpaced, before, strict=True)))
 
     def _moment(self) -> Moment:
         if not self._cuda:

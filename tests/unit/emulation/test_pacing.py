@@ -101,9 +101,20 @@ def test_waiting_for_peers_is_neither_slowed_nor_taken_for_rest(thread: Thread) 
     pacer.begin()
     thread.work(1.0)
     thread.wait(7.0)
-    pacer.waited(7.0)
+    pacer.left_out(7.0, 0.0)
     pacer.settle()
     assert thread.now - start == pytest.approx(2.0 + 7.0)
+
+
+def test_what_is_worked_to_send_is_not_slowed(thread: Thread) -> None:
+    pacer, start = thread.pacer(0.1), thread.now
+    pacer.begin()
+    thread.work(1.0)
+    before = pacer.worked()
+    thread.work(0.5, delayed=0.2)
+    pacer.left_out(0.7, pacer.worked() - before)
+    pacer.settle()
+    assert thread.now - start == pytest.approx(10.0 + 0.7)
 
 
 def test_settling_twice_rests_once(thread: Thread) -> None:

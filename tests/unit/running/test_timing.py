@@ -45,7 +45,7 @@ def test_every_second_of_an_update_is_in_one_span_and_what_buckets_took_to_leave
     worker = harness.worker(4)
     place = SimpleNamespace(device=torch.device("cpu"), worker=worker, plan=harness.plan("allreduce", [worker]))
     place.folder = None
-    watch = Stopwatch(recorder, place, lambda: clock.sent)  # type: ignore[arg-type]
+    watch = Stopwatch(recorder, place, lambda: (clock.sent, 0.0))  # type: ignore[arg-type]
     with watch.loading():
         clock.pass_(1.0)
     watch.computing(4)
