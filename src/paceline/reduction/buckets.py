@@ -16,6 +16,8 @@ from paceline.errors import ConfigError
 
 FIRST_BYTES, MORE_BYTES = 1 << 20, 25 << 20  # a small first bucket leaves early; DistributedDataParallel's sizes
 
+Sent = tuple[float, float]  # seconds that handing gradients to the link took so far, and of the thread's CPU
+
 
 class Bucket:
     """A flat tensor that holds the gradients of some parameters, each a view of it."""

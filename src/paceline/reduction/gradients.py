@@ -8,8 +8,9 @@ from datetime import timedelta
 from torch import Tensor, nn
 
 from paceline.errors import ConfigError
+from paceline.reduction.buckets import Sent
 from paceline.reduction.guard import Guard
-from paceline.reduction.reducer import Local, Reducer, Sent
+from paceline.reduction.reducer import Local, Reducer
 from paceline.reduction.tally import Tally
 from paceline.reduction.weights import Weights
 from paceline.reduction.window import Window

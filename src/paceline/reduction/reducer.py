@@ -21,11 +21,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from paceline.errors import ConfigError
-from paceline.reduction.buckets import assign
+from paceline.reduction.buckets import Sent, assign
 from paceline.reduction.normalisation import CrossBatchNorm
 from paceline.reduction.tally import Tally
-
-Sent = tuple[float, float]  # seconds that handing gradients to the link took so far, and of the thread's CPU
 
 
 class Reducer:

@@ -15,7 +15,7 @@ from paceline.hardware.facts import find
 from paceline.hardware.host import cards
 from paceline.observation.progress import Progress
 from paceline.observation.recorder import Recorder
-from paceline.reduction.reducer import Sent
+from paceline.reduction.buckets import Sent
 from paceline.running.membership import Place
 
 Moment = float | torch.cuda.Event
