@@ -132,8 +132,7 @@ class Reducer:
             return self._parts
         flags = torch.tensor(reached, dtype=torch.int64)
         dist.all_reduce(flags)
-        touched = [part for part, count in zip(self._parts, flags.tolist(), strict=True) if count]
-        return touched or self._parts[:1]
+        return [part for part, count in zip(self._parts, flags.tolist(), strict=True) if count] or self._parts[:1]
 
 
 class Local:
