@@ -1,7 +1,7 @@
 """Workers that stay: real gloo processes that train one small job after another, so that a test can try many.
 
 Each job is a plan (shares, micro-batches) and a function of a run, given by name with an example; it comes back as one
-result a worker.
+result a worker. Shares stay unless a test says otherwise, so that no clock decides what it finds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Crew:
         *example: Any,
         strategy: str = "allreduce",
         emulation: str = "none",
-        fixed: bool = False,
+        fixed: bool = True,
     ) -> list[Any]:
         """One result a worker; raises what a worker raised."""
         results = self.outcomes(job, workers, *example, strategy=strategy, emulation=emulation, fixed=fixed)
@@ -66,7 +66,7 @@ class Crew:
         *example: Any,
         strategy: str = "allreduce",
         emulation: str = "none",
-        fixed: bool = False,
+        fixed: bool = True,
     ) -> list[Any]:
         """One result a worker, or the exception it raised."""
         self._count += 1

@@ -56,7 +56,7 @@ def test_shares_follow_a_worker_that_slows_down_and_recovers_and_training_is_tha
 ) -> None:
     workers: list[WorkerPlan] = [harness.worker(share, micro_batch=micro_batch) for share in (3, 3, 2)]
     workers = [own.model_copy(update={"solo_samples_per_second": 100.0}) for own in workers]
-    results = crew.run(slowing, workers)
+    results = crew.run(slowing, workers, fixed=False)
     (one,) = crew.run(slowing, [harness.worker(BATCH)], strategy="alone")
     jobs.alike(results, one)
     assert epochs_of(results) == epochs_of([one])
@@ -70,7 +70,7 @@ def test_shares_follow_a_worker_that_slows_down_and_recovers_and_training_is_tha
 
 def test_a_batch_norm_over_all_workers_waits_in_forward_and_keeps_the_shares(crew: Crew) -> None:
     workers = [harness.worker(share) for share in (3, 3, 2)]
-    for result, worker in zip(crew.run(slowing, workers, True), workers, strict=True):
+    for result, worker in zip(crew.run(slowing, workers, True, fixed=False), workers, strict=True):
         assert {len(part) for part, _ in result["updates"][:20] if part} == {worker.share}
 
 
@@ -94,7 +94,7 @@ def burning() -> dict[str, Any]:
 
 def test_shares_follow_the_measured_times_of_an_emulated_worker_that_slows_down(crew: Crew) -> None:
     workers = [harness.worker(16, speed=0.5) for _ in range(2)]
-    results = crew.run(burning, workers, emulation="pacing")
+    results = crew.run(burning, workers, emulation="pacing", fixed=False)
     (one,) = crew.run(burning, [harness.worker(32)], strategy="alone")
     jobs.alike(results, one)
     fast, slow = results[0]["shares"]
