@@ -35,7 +35,7 @@ def commands() -> list[str]:
 def test_the_five_lines_run_in_plain_python_and_under_a_bare_torchrun(tmp_path: Path) -> None:
     (loop,) = [text for name, text in snippets("python") if name == "README.md"]
     script = tmp_path / "train.py"
-    script.write_text(loop + "print('samples', run.samples_seen)\n")
+    script.write_text(loop + "print(f'samples {run.samples_seen}\\n', end='')\n")  # one write: two workers share a pipe
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     for launch in ([], torchrun):
         assert "samples 1536" in _run([*launch, str(script)], tmp_path)
