@@ -94,9 +94,8 @@ def test_micro_batches_are_halved_until_they_fit_and_the_update_is_that_of_one_d
     lines = [line for path in tmp_path.glob("drawn-*") for line in path.read_text().splitlines()]
     assert sorted(map(json.loads, lines)) == [[epoch, number] for epoch in range(2) for number in range(160)]
     both = [torch.load(tmp_path / f"weights-{rank}.pt") for rank in range(2)]
-    assert (
-        sum(weights.pop("0.0.seen") for weights in both) == 2 * 160
-    )  # their shares of two epochs, whatever these became
+    seen = [weights.pop("0.0.seen") for weights in both]  # shares may have changed on the way
+    assert sum(seen) == 2 * 160
     for weights in both:
         for name, weight in on_one_device().items():
             assert torch.allclose(weights[name], weight, rtol=1e-12), name

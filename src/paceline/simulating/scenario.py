@@ -25,7 +25,7 @@ class Workload:
     network: Network = field(default_factory=Network)
 
 
-MOST_JITTER = 10
+MOST_JITTER = 10  # far above, a log-normal number overflows
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,9 +97,9 @@ class VirtualExecutor(Executor):
     def next_compute(self) -> Compute | None:
         compute = super().next_compute()
         book = self._worker.recorder
+        self.parts = self._schedule.shares.get(self._begun, self.parts)
         if compute is not None:
             book.now = next(self._starts, book.now)
-            self.parts = self._schedule.shares.get(self._begun, self.parts)
             self._begun += 1
         else:
             book.now = self._schedule.stops[self.epoch]
