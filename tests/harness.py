@@ -24,10 +24,10 @@ def worker(share: int, *, group: str = "g", speed: float | None = None, micro_ba
 
 def plan(
     strategy: str, *jobs: Sequence[WorkerPlan], local_steps: Sequence[int] = (), emulation: str = "none",
-    fixed: bool = False,
+    fixed: bool = False, overlap: Sequence[int] = (),
 ) -> Plan:  # fmt: skip
     """``fixed``: shares do not change while it runs."""
-    steps = local_steps or [1] * len(jobs)
+    steps, beside = local_steps or [1] * len(jobs), overlap or [0] * len(jobs)
     return Plan(
         strategy=strategy,
         cluster="test",
@@ -35,8 +35,8 @@ def plan(
         rebalance=not fixed,
         global_batch=sum(w.share for job in jobs for w in job),
         jobs=[
-            JobPlan(name=f"job{index}", workers=list(workers), local_steps=step)
-            for index, (workers, step) in enumerate(zip(jobs, steps, strict=True))
+            JobPlan(name=f"job{index}", workers=list(workers), local_steps=step, overlap=some)
+            for index, (workers, step, some) in enumerate(zip(jobs, steps, beside, strict=True))
         ],
         limit_samples_per_second=1.0,
         timeout_seconds=30.0,

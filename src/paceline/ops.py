@@ -45,9 +45,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Ask for the next ``samples`` of the epoch. Answer: a ``Range``, empty once the epoch is used up."""
+    """Ask for the next ``samples`` of the epoch. Answer: a ``Range``, empty once the epoch is used up.
+
+    ``ahead``: before what was leased last is pushed; empty too if all that is left is leased.
+    """
 
     samples: int
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +80,7 @@ class Rebalance:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """Send the server what was learned over ``samples`` samples in ``steps`` local steps."""
+    """The leader begins to send the server what the group learned over ``samples`` samples in ``steps`` local steps."""
 
     samples: int
     steps: int
@@ -84,12 +88,12 @@ class Push:
 
 @dataclass(frozen=True, slots=True)
 class Pull:
-    """Take the newest weights from the server."""
+    """The leader begins to fetch the newest weights from the server, behind what it pushes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Broadcast:
-    """Give the leader's weights to the other members of the group."""
+class Adopt:
+    """The group waits for its push and pull, and goes on from those weights and what it has learned since the push."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +101,5 @@ class Barrier:
     """Wait until every worker of the job is here; measuring starts now."""
 
 
-Operation = Lease | Compute | Update | Rebalance | Push | Pull | Broadcast | Barrier
+Operation = Lease | Compute | Update | Rebalance | Push | Pull | Adopt | Barrier
 Program = Generator[Operation, Any, None]

@@ -11,7 +11,7 @@ import harness
 import jobs
 from crew import Crew
 from paceline import strategies
-from paceline.ops import Broadcast, Operation
+from paceline.ops import Adopt, Operation
 from paceline.schema.plan import Plan
 from paceline.simulating import interpreter
 from paceline.strategies.base import get
@@ -59,7 +59,5 @@ def test_so_do_groups_with_a_server_as_far_as_time_allows(tmp_path: Path, strate
     for rank, expected in enumerate(predicted):
         real = json.loads((tmp_path / f"{rank}.json").read_text())
         shapes = [shape(repr(op)) for op in expected]
-        rounds = (
-            shapes.index(shape(repr(Broadcast()))) + 2
-        )  # a group that was outrun may find the epoch used up after it
+        rounds = shapes.index(repr(Adopt())) + 2  # a group that was outrun may find the epoch used up after it
         assert [shape(op) for op in real[:rounds]] == shapes[:rounds]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from paceline import ops
 from paceline.errors import ConfigError
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
+from paceline.ops import Adopt, Barrier, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server.ledger import Ledger
 from paceline.strategies import TABLE
@@ -35,18 +35,23 @@ PROFILE = Profile(
 ENOUGH = 1000  # operations without asking for work: an endless loop
 
 shares = st.lists(st.integers(0, 9), min_size=1, max_size=3).filter(any)
-clusters = st.lists(st.tuples(shares, st.integers(1, 3)), min_size=1, max_size=3)
+clusters = st.lists(st.tuples(shares, st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3)
+
+Cluster = list[tuple[list[int], int, int]]  # shares, local steps and overlap of each group
 
 
-def jobs(layout: Layout, cluster: list[tuple[list[int], int]]) -> list[list[Member]]:
-    """The members of each job, laid out as the planner would, from (shares, local steps) of each group."""
-    every = [share for group, _ in cluster for share in group]
+def jobs(layout: Layout, cluster: Cluster) -> list[list[Member]]:
+    """The members of each job, laid out as the planner would."""
+    every = [share for group, _, _ in cluster for share in group]
     if layout.devices == "fastest":
         return [[Member((sum(every),), 0)]]
     if not layout.reduces:
         return [[Member((share,), 0)] for share in every if share]
-    groups = cluster if layout.jobs == "groups" else [(every, 1)]
-    return [[Member(tuple(group), i, steps) for i in range(len(group))] for group, steps in groups]
+    groups = cluster if layout.jobs == "groups" else [(every, 1, 0)]
+    return [
+        [Member(tuple(group), i, steps, min(overlap, steps)) for i in range(len(group))]
+        for group, steps, overlap in groups
+    ]
 
 
 class Job:
@@ -73,6 +78,12 @@ class Job:
         (samples,) = {lease.samples for lease in self._waiting}
         return samples
 
+    @property
+    def ahead(self) -> bool:
+        """Whether it asks before it pushes."""
+        (ahead,) = {lease.ahead for lease in self._waiting}
+        return ahead
+
     def train(self, work: Range) -> list[list[Operation]]:
         """What each member does with the range, up to its next lease."""
         done = []
@@ -86,7 +97,7 @@ class Job:
             program.close()
 
 
-def epoch(strategy: Strategy, cluster: list[tuple[list[int], int]], size: int) -> list[tuple[Job, Range, list]]:
+def epoch(strategy: Strategy, cluster: Cluster, size: int) -> list[tuple[Job, Range, list]]:
     """One epoch of ``size`` samples: (job, lease, what each member did with it), in order. All samples end as done."""
     ledger = Ledger()
     ledger.open(0, size)
@@ -94,10 +105,14 @@ def epoch(strategy: Strategy, cluster: list[tuple[list[int], int]], size: int) -
     story = []
     while not ledger.over:
         for name, job in running.items():
-            ledger.settle(name)
-            work = ledger.take(name, job.wants, job.members[0].batch, 0)
-            if work:
+            if not strategy.layout.server:
+                ledger.settle(name)
+            ahead = job.ahead
+            work = ledger.take(name, job.wants, job.members[0].batch, 0, ahead) or Range(size, size)
+            if work or ahead:
                 story.append((job, work, job.train(work)))
+                for _ in of(Push, story[-1][2][0]):
+                    ledger.settle(name)
     for job in running.values():
         job.close()
     return story
@@ -166,17 +181,45 @@ def test_members_compute_and_update_in_step_and_each_loss_weighs_its_part_of_the
 @every_strategy
 @unhurried
 @any_epoch
-def test_with_a_server_each_lease_is_pushed_once_by_the_leader_and_without_one_nothing_crosses(strategy, cluster, size):
-    for job, work, members in epoch(strategy, cluster, size):
-        for member, operations in zip(job.members, members, strict=True):
-            talk = of(Push | Pull | Broadcast, operations)
-            steps = len(of(Update, operations))
+def test_with_a_server_each_lease_is_pushed_once_in_its_turn_and_without_one_nothing_crosses(strategy, cluster, size):
+    """What is pushed is adopted before the next push, after ``overlap`` updates if the group has work for so long."""
+    story = epoch(strategy, cluster, size)
+    for job in {id(job): job for job, _, _ in story}.values():
+        leases = [work for own, work, _ in story if own is job]
+        for place, member in enumerate(job.members):
+            done = [operation for own, _, members in story if own is job for operation in members[place]]
             if not strategy.layout.server:
-                assert talk == []
-            elif member.leads:
-                assert talk == [Push(samples=len(work), steps=steps), Pull(), Broadcast()]
-            else:
-                assert talk == [Broadcast()]
+                assert of(Push | Pull | Adopt, done) == []
+                continue
+            cut = [(len(work), len(work.chunks(member.batch))) for work in leases if work]
+            assert of(Push, done) == [Push(samples, steps) for samples, steps in cut]
+            waits = []
+            for operation in done:
+                if isinstance(operation, Push):
+                    waits.append(0)
+                elif isinstance(operation, Update) and waits and waits[-1] is not None:
+                    waits[-1] += 1
+                elif isinstance(operation, Adopt):
+                    beside, waits = waits[-1], [*waits[:-1], None]
+                    assert beside in (min(member.overlap, member.local_steps), 0) or beside < member.overlap
+            assert set(waits) <= {None}
+            assert [type(operation) for operation in of(Push | Pull | Adopt, done)] == [Push, Pull, Adopt] * len(cut)
+
+
+@every_strategy
+@unhurried
+@given(overlap=st.integers(0, 4), steps=st.integers(1, 4))
+def test_an_exchange_goes_on_beside_so_many_updates_as_overlap_says(strategy, overlap, steps):
+    if not strategy.layout.server:
+        return
+    job = Job(strategy, [Member((1,), 0, steps, overlap := min(overlap, steps))])
+    job.train(Range(0, steps))
+    (done,) = job.train(Range(steps, 2 * steps))
+    kinds, own = [type(operation) for operation in done], [Compute, Update]
+    if overlap:
+        assert kinds == [Push, Pull, *own * overlap, Adopt, *own * (steps - overlap)]
+    else:
+        assert kinds == [*own * steps, Push, Pull, Adopt]
 
 
 @every_strategy

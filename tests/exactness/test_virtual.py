@@ -23,6 +23,9 @@ PLANS = {
     "hybrid": harness.plan(
         "hybrid", [harness.worker(4), harness.worker(2)], [harness.worker(6)], local_steps=(2, 3)
     ),
+    "overlap": harness.plan(
+        "hybrid", [harness.worker(4), harness.worker(2)], [harness.worker(6)], local_steps=(2, 3), overlap=(1, 3)
+    ),
 }  # fmt: skip
 
 OF_128 = {
@@ -60,21 +63,23 @@ def test_what_is_logged_is_in_the_trace_at_the_predicted_second(tmp_path: Path) 
         stops = [mark.values["stop"] for mark in trace.workers[0].marks if mark.kind == "epoch"]
         assert [point.seconds for point in losses] == pytest.approx(stops)
         assert losses[1].value < losses[0].value
-        if strategy != "hybrid":  # there a group's last update has not heard of the others' yet
+        if plan.strategy != "hybrid":  # there a group's last update has not heard of the others' yet
             assert [point.value for point in rates] == pytest.approx([0.1 * (1 - 0.9 * step / 24) for step in (12, 24)])
 
 
-def test_groups_agree_on_sums_and_weights(tmp_path: Path) -> None:
-    both, trace = virtually.weights(PLANS["hybrid"], "norm", tmp_path, "float32")
+@pytest.mark.parametrize("strategy", ["hybrid", "overlap"])
+def test_groups_agree_on_sums_and_weights(strategy: str, tmp_path: Path) -> None:
+    both, trace = virtually.weights(PLANS[strategy], "norm", tmp_path, "float32")
     assert all(torch.equal(both[0][name], both[1][name]) for name in both[0] if "tracked" not in name)
     logs = [[mark.values["loss"] for mark in worker.marks if mark.kind == "log"] for worker in trace.workers]
     assert logs[0] == logs[2] != []
     assert logs[1] == []
 
 
+@pytest.mark.parametrize("overlap", [(), (1, 0, 1)])
 @pytest.mark.parametrize("steps", [(1, 1, 1), (3, 1, 2)])
 def test_pushes_are_as_stale_as_they_were_foreseen(
-    steps: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    steps: tuple[int, ...], overlap: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pushed: list[int] = []
     push = Store.push
@@ -85,7 +90,8 @@ def test_pushes_are_as_stale_as_they_were_foreseen(
 
     monkeypatch.setattr(Store, "push", noted)
     groups = [[harness.worker(share)] for share in (7, 3, 2)]
-    _, trace = virtually.weights(harness.plan("hybrid", *groups, local_steps=steps), "plain", tmp_path)
+    plan = harness.plan("hybrid", *groups, local_steps=steps, overlap=overlap)
+    _, trace = virtually.weights(plan, "plain", tmp_path)
     marks = [mark for worker in trace.workers for mark in worker.marks if mark.kind == "staleness"]
     assert Counter(pushed) == Counter(mark.values["versions"] for mark in marks)
     assert max(pushed) > 0

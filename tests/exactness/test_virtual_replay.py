@@ -16,22 +16,25 @@ from paceline.observation.merge import merge
 from paceline.running.virtual import driver
 from paceline.running.virtual.schedule import Recorded
 
-PLAN = harness.plan("hybrid", [harness.worker(4), harness.worker(2)], [harness.worker(6)], local_steps=(2, 3))
+GROUPS = [harness.worker(4), harness.worker(2)], [harness.worker(6)]
 
 
-@pytest.mark.parametrize(("model", "bound"), [("plain", 1e-6), ("norm", 0.0)])
-def test_it_comes_to_the_same_weights(model: str, bound: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "overlap", "bound"), [("plain", (0, 0), 1e-6), ("norm", (0, 0), 0.0), ("norm", (1, 3), 0.0)]
+)
+def test_it_comes_to_the_same_weights(model: str, overlap: tuple[int, ...], bound: float, tmp_path: Path) -> None:
     """In the workers' parts it does the very same sums; at once it rounds them in another order.
 
     A leader that saves its weights after the last exchange has the server's.
     """
+    plan = harness.plan("hybrid", *GROUPS, local_steps=(2, 3), overlap=overlap)
     real, again = tmp_path / "real", tmp_path / "again"
     again.mkdir()
-    harness.run(PLAN, virtually.loop(model), real, str(real), "float32")
+    harness.run(plan, virtually.loop(model), real, str(real), "float32")
     recorded = merge(real / "run" / "traces")
     silent = [replace(worker, marks=[m for m in worker.marks if m.kind != "log"]) for worker in recorded.workers]
-    course = Recorded(PLAN, replace(recorded, workers=silent))
-    replayed = driver.train(PLAN, Recipe(real / "recipe.py", (str(again), "float32")), course)
+    course = Recorded(plan, replace(recorded, workers=silent))
+    replayed = driver.train(plan, Recipe(real / "recipe.py", (str(again), "float32")), course)
     expected, weights = torch.load(real / "0.pt"), torch.load(again / "0.pt")
     for name, value in expected.items():
         assert (weights[name] - value).abs().max() <= bound * value.abs().max(), name

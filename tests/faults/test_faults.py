@@ -119,7 +119,8 @@ def test_ctrl_c_twice_ends_workers_that_ignore_the_first_and_what_feeds_them(
     assert command.end()[0] == 130
 
 
-def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(tmp_path: Path) -> None:
+@pytest.mark.parametrize("overlap", [(0, 0, 0), (2, 1, 1)])
+def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(overlap: tuple[int, ...], tmp_path: Path) -> None:
     """A worker is killed in one, torchrun in the other. Their open leases return to the ledger; the run ends well with
     every sample counted."""
     recipe = ENDLESS.replace("100_000", "2_000").replace("epochs(1000)", "epochs(2)")
@@ -129,7 +130,8 @@ def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(tmp_path: P
         "            import signal; signal.pause()  # torchrun's end is this worker's\n"
     )
     groups = [[harness.worker(share, group=name)] for share, name in ((4, "a"), (2, "b"), (2, "c"))]
-    lines, events = harness.run(harness.plan("hybrid", *groups, local_steps=(2, 1, 1)), recipe, tmp_path)
+    plan = harness.plan("hybrid", *groups, local_steps=(2, 1, 1), overlap=overlap)
+    lines, events = harness.run(plan, recipe, tmp_path)
     assert sorted(event.kind for event in events) == ["fault"] * 2 + ["join"] * 3 + ["leave"] + ["lost"] * 2
     assert any("rank 0 of job 'job1' was killed by SIGKILL" in line for line in lines)
     assert any("torchrun of job 'job2' was killed by SIGKILL" in line for line in lines)

@@ -22,6 +22,9 @@ def serve(
 
     from paceline import ports, tables
     from paceline.launchers import bootstrap, orphans
+    from paceline.observation.merge import SERVER
+    from paceline.observation.recorder import Recorder
+    from paceline.ops import Range
     from paceline.server import app, rules
     from paceline.server.program import ParameterServer
     from paceline.transports import TABLE
@@ -31,7 +34,13 @@ def serve(
     if not launch.token:
         raise ConfigError("PACELINE_TOKEN is not set", remedy="Set it to a long random string, the same on all hosts.")
     orphans.end_with_launcher(launch)
-    server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout)
+    recorder = Recorder(RunFolder(launch.folder).traces / SERVER if launch.folder is not None else None, {})
+
+    def settled(epoch: int, trained: Range) -> None:
+        recorder.mark("done", epoch=epoch, start=trained.start, stop=trained.stop)
+        recorder.flush()
+
+    server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout, settled)
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
     meeting = kind.listen(host, 0, timeout)
@@ -40,5 +49,6 @@ def serve(
         write_atomically(ready_file, json.dumps({"url": url, "host": host}))
     print(f"serving on {url}", flush=True)
     app.run(app.app(server, launch.token, meeting.open, meeting.port), door, server)
+    recorder.close(complete=False)
     if launch.folder is not None:
         write_atomically(RunFolder(launch.folder).events, json.dumps(server.status()["events"]))

@@ -9,6 +9,8 @@ from typing import Any
 from paceline.errors import ConfigError, WorkerError
 from paceline.schema.trace import Mark, Span, Trace, WorkerTrace
 
+SERVER = "server.jsonl"
+
 
 def merge(folder: Path) -> Trace:
     """Read every ``*.jsonl`` of ``folder``; times become seconds since the earliest span or mark.
@@ -20,7 +22,8 @@ def merge(folder: Path) -> Trace:
         ConfigError: a file is no trace.
     """
     try:
-        return _merged([lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))], folder)
+        files = {path.name: lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))}
+        return _merged(files, folder)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"a trace in {folder} is damaged: {error!r}", remedy="Run it again.") from error
 
@@ -34,19 +37,29 @@ def write(trace: Trace, folder: Path) -> None:
         spans = [[span.kind, span.start, span.stop, span.samples] for span in worker.spans]
         marks = [[f"@{mark.kind}", mark.at, mark.values] for mark in worker.marks]
         lines = [header, *spans, *marks, *([["end"]] if worker.complete else [])]
-        (folder / f"{worker.rank}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        _write(folder / f"{worker.rank:05d}.jsonl", lines)
+    if trace.server:
+        marks = [[f"@{mark.kind}", mark.at, mark.values] for mark in trace.server]
+        _write(folder / SERVER, [{"origin": 0.0, "simulated": trace.simulated}, *marks])
 
 
-def _merged(files: list[list[Any]], folder: Path) -> Trace:
-    if not files:
+def _write(path: Path, lines: list[Any]) -> None:
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def _merged(files: dict[str, list[Any]], folder: Path) -> Trace:
+    if not files.keys() - {SERVER}:
         raise WorkerError(
             f"no worker left a trace in {folder}",
             remedy="Does the recipe call paceline.init and loop over run.loader? See the logs beside that folder.",
         )
-    zero = min((line[1] + lines[0]["origin"] for lines in files for line in lines[1:] if len(line) > 1), default=0.0)
-    simulated = [lines[0].pop("simulated", False) for lines in files]
-    workers = [_worker(lines, zero) for lines in files]
-    return Trace(sorted(workers, key=lambda worker: worker.rank), all(simulated))
+    simulated = [lines[0].pop("simulated", False) for lines in files.values()]
+    every = files.values()
+    zero = min((line[1] + lines[0]["origin"] for lines in every for line in lines[1:] if len(line) > 1), default=0.0)
+    header, *told = files.pop(SERVER, [{"origin": zero}])
+    server = [_mark(line, header["origin"] - zero) for line in told]
+    workers = [_worker(lines, zero) for lines in files.values()]
+    return Trace(sorted(workers, key=lambda worker: worker.rank), all(simulated), server)
 
 
 def _lines(path: Path) -> list[Any]:
@@ -66,13 +79,14 @@ def _worker(lines: list[Any], zero: float) -> WorkerTrace:
     spans, marks = [], []
     for line in body:
         if line[0].startswith("@"):
-            marks.append(Mark(line[0][1:], line[1] + shift, _shifted(line[0], line[2], shift)))
+            marks.append(_mark(line, shift))
         elif line[0] != "end":
             spans.append(Span(line[0], line[1] + shift, line[2] + shift, line[3]))
     return WorkerTrace(**header, spans=spans, marks=marks, complete=complete)
 
 
-def _shifted(kind: str, values: dict[str, Any], shift: float) -> dict[str, Any]:
-    if kind != "@epoch":
-        return values
-    return {**values, "start": values["start"] + shift, "stop": values["stop"] + shift}
+def _mark(line: list[Any], shift: float) -> Mark:
+    kind, at, values = line
+    if kind == "@epoch":
+        values = {**values, "start": values["start"] + shift, "stop": values["stop"] + shift}
+    return Mark(kind[1:], at + shift, values)

@@ -133,7 +133,8 @@ def curve(trace: Trace, name: str = "accuracy") -> list[Point]:
 
 
 def _marks(trace: Trace, kind: str) -> Iterator[Mark]:
-    return (mark for worker in trace.workers for mark in worker.marks if mark.kind == kind)
+    every = (trace.server, *(worker.marks for worker in trace.workers))
+    return (mark for marks in every for mark in marks if mark.kind == kind)
 
 
 def _distinct(workers: Iterable[WorkerTrace]) -> dict[int, list[Span]]:

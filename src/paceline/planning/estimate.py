@@ -1,8 +1,10 @@
 """What a plan would reach, by formulas: fast enough to compare many, and the default where nothing is simulated.
 
 synchronous   X = B / max_i end_i(b_i)                    end_i: of computing b_i samples and of the exchange
-groups        X = sum_j K_j B_j / (K_j T_j + x_j)         T_j: of one update, x_j: of one exchange with the server
-server        load = S sum_j f_j / beta                   f_j = 1 / (K_j T_j + x_j)
+groups        X = sum_j K_j B_j / R_j                      R_j = K_j T_j + max(0, x_j - O_j T_j) + u_j
+              T_j: of one update, x_j: of one exchange with the server, beside which O_j updates are made,
+              u_j: of the leader's weights on their way to the group's other members
+server        load = S sum_j f_j / beta                   f_j = 1 / R_j
 """
 
 from __future__ import annotations
@@ -13,15 +15,11 @@ from collections.abc import Sequence
 from paceline.cost.compute import Seconds, curve, sample_seconds
 from paceline.cost.network import ring, slowest, to_server, transfer
 from paceline.cost.overlap import reduction
-from paceline.planning.balance import LOCAL_STEPS
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies.base import get
 
 FULL = 0.7  # of a server's port: beyond it transfers wait for one another for longer than they take
-LOST = 0.03  # of a group's time, to exchanges with the server
-MOST_STEPS = 64  # of the fastest group: beyond it groups drift apart
-EXCHANGES = 8  # of each group in an epoch, at least: at its end groups wait for the last lease
 
 
 def ends(profile: Profile, workers: Sequence[WorkerPlan]) -> list[Seconds]:
@@ -60,10 +58,21 @@ def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan], crowd: int
     """
     way = to_server(profile.network, workers[0].group).link
     rate = min(way.bytes_per_second, _port(profile) / crowd)
-    both = 2 * (way.latency + profile.model_bytes / rate)
+    return 2 * (way.latency + profile.model_bytes / rate) + _sharing_seconds(profile, workers)
+
+
+def _sharing_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
+    """Seconds in which the leader's weights reach the group's other members, beside which nobody computes."""
     if len(workers) == 1:
-        return both
-    return both + transfer(slowest(profile.network, [worker.group for worker in workers]), profile.model_bytes)
+        return 0.0
+    return transfer(slowest(profile.network, [worker.group for worker in workers]), profile.model_bytes)
+
+
+def round_seconds(profile: Profile, job: JobPlan, crowd: int = 1) -> float:
+    """Seconds from one exchange of a group to the next; ``crowd`` as for ``exchange_seconds``."""
+    update, shared = update_seconds(profile, job.workers), _sharing_seconds(profile, job.workers)
+    left = exchange_seconds(profile, job.workers, crowd) - shared - job.overlap * update
+    return job.local_steps * update + max(0.0, left) + shared
 
 
 def rates(profile: Profile, made: Plan) -> list[float]:
@@ -73,7 +82,7 @@ def rates(profile: Profile, made: Plan) -> list[float]:
     for job in made.jobs:
         passed = job.local_steps * update_seconds(profile, job.workers, layout.reduces)
         if layout.server:
-            passed += exchange_seconds(profile, job.workers, len(made.jobs))
+            passed = round_seconds(profile, job, len(made.jobs))
         found += [job.local_steps * worker.share / passed for worker in job.workers]
     return found
 
@@ -81,42 +90,13 @@ def rates(profile: Profile, made: Plan) -> list[float]:
 def server_load(profile: Profile, jobs: Sequence[JobPlan]) -> float:
     """The part of the time for which the server's port is busy in one direction, if nobody waited for it; over 1 it
     cannot keep up."""
-    frequency = sum(
-        1 / (job.local_steps * update_seconds(profile, job.workers) + exchange_seconds(profile, job.workers))
-        for job in jobs
-    )
+    frequency = sum(1 / round_seconds(profile, job) for job in jobs)
     return profile.model_bytes * frequency / _port(profile)
 
 
 def shards(load: float) -> int:
     """Ports that a server with that load on one port would need."""
     return max(1, math.ceil(load / FULL))
-
-
-def most_steps(profile: Profile, groups: Sequence[Sequence[WorkerPlan]]) -> tuple[int, str]:
-    """Local steps of the fastest group, and what bounds them: enough to hide slow links and a crowded server,
-    but never so many that an epoch has only a few exchanges, nor that groups drift apart."""
-    times = [update_seconds(profile, workers) for workers in groups]
-    quickest = min(times)
-    slowest_exchange = max(exchange_seconds(profile, workers, len(groups)) for workers in groups)
-    samples = sum(
-        sum(worker.share for worker in workers) * quickest / own for workers, own in zip(groups, times, strict=True)
-    )
-    wanted = math.ceil(slowest_exchange / LOST / quickest)
-    fitting = int(profile.epoch_samples / EXCHANGES / samples)
-    whole = [
-        profile.epoch_samples // sum(worker.share for worker in workers) * own / quickest
-        for workers, own in zip(groups, times, strict=True)
-    ]
-    if (most := max(1, int(min(whole)))) < LOCAL_STEPS:
-        return most, "an epoch has no more for each group"
-    if max(LOCAL_STEPS, wanted) <= min(fitting, MOST_STEPS):
-        return max(LOCAL_STEPS, wanted), f"exchanges cost no more than {LOST:.0%} of the time"
-    if fitting < LOCAL_STEPS:
-        return LOCAL_STEPS, f"the fastest makes {LOCAL_STEPS} between two exchanges, which is the least"
-    if fitting < MOST_STEPS:
-        return fitting, f"an epoch still has {EXCHANGES} exchanges of each group or so"
-    return MOST_STEPS, f"groups do not drift apart for more than {MOST_STEPS} updates"
 
 
 def together(profile: Profile, workers: Sequence[WorkerPlan]) -> float:

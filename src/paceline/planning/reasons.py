@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline.cost.compute import seconds
-from paceline.planning import estimate
+from paceline.planning import estimate, exchanges
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies.base import Layout, get
@@ -41,10 +41,8 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
 
 def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     updates = [estimate.update_seconds(profile, job.workers) for job in jobs]
-    exchange = max(estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs)
-    part = exchange / (exchange + min(job.local_steps * own for job, own in zip(jobs, updates, strict=True)))
     steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
-    _, bound = estimate.most_steps(profile, [job.workers for job in jobs])
+    bound = exchanges.rhythm(profile, [job.workers for job in jobs]).why
     rates = ", ".join(f"{1 / own:.3g}" for own in updates[:NAMED])
     more = f" and {len(jobs) - NAMED} more groups" if len(jobs) > NAMED else ""
     load = estimate.server_load(profile, jobs)
@@ -56,8 +54,23 @@ def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
     )
     return (
         f"groups make {rates}{more} updates/s, so they exchange after {steps}{more} updates and meet the server about "
-        f"equally often; so many, that {bound}. An exchange takes {exchange:.3g} s, {part:.1%} of the time or less."
-        f"{crowded}"
+        f"equally often; so many, that {bound}. {_waits(profile, jobs, updates)}{crowded}"
+    )
+
+
+def _waits(profile: Profile, jobs: Sequence[JobPlan], updates: Sequence[float]) -> str:
+    """What exchanges take, and what of it groups wait for."""
+    each = [estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs]
+    parts = [
+        exchange / (exchange + job.local_steps * own) for job, own, exchange in zip(jobs, updates, each, strict=True)
+    ]
+    told = f"An exchange takes {max(each):.3g} s"
+    beside = [job.name for job in jobs if job.overlap]
+    if not beside:
+        return f"{told}, {max(parts):.1%} of the time or less."
+    return (
+        f"{told}; waiting for it would cost {max(parts):.0%} of the time, so {_short(beside)} go on meanwhile, from "
+        f"weights that are one exchange older."
     )
 
 

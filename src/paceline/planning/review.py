@@ -8,7 +8,7 @@ import yaml
 
 from paceline import strategies, tables
 from paceline.errors import ConfigError, nearest
-from paceline.planning import devices
+from paceline.planning import devices, exchanges
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server import rules
@@ -20,6 +20,7 @@ HEADER = """\
 #   share          samples of one update; all shares add up to global_batch
 #   micro_batch    the most samples the device takes at once
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
+#   overlap        how many of them it makes while an exchange is on its way; left out: it waits for it
 #   rebalance      false: shares stay, whatever is measured while it runs; so do shares that you have changed
 #   jobs           take a worker out, or move it to another group (hybrid); its share goes to others
 # Then:  paceline plan PROFILE --check THIS_FILE
@@ -78,7 +79,7 @@ def compared(made: Plan, own: Plan) -> Plan:
     reason = f"Changed by hand: {told}, {mine / best:.1%} of it."
     if not made.rebalance:
         reason += " The shares stay as they are written, whatever is measured."
-    if [(job.local_steps, job.workers) for job in made.jobs] == [(job.local_steps, job.workers) for job in own.jobs]:
+    if made.jobs == own.jobs:
         reason = f"As the planner has it. {own.reason}"
     label = f"the planner's own {own.strategy}"
     planned = Alternative(strategy=label, predicted_samples_per_second=best, why=f"Changed by hand: {told}.")
@@ -88,7 +89,7 @@ def compared(made: Plan, own: Plan) -> Plan:
             "reason": reason,
             "alternatives": (planned, *own.alternatives),
             "most_gain": own.most_gain,
-            "predicted_staleness": float(len(made.jobs) - 1) if server else None,
+            "predicted_staleness": exchanges.staleness([job.overlap for job in made.jobs]) if server else None,
         }
     )
 
@@ -114,6 +115,12 @@ def _jobs(made: Plan, layout: Layout, profile: Profile) -> None:
                 f"job '{job.name}' has {job.local_steps} local steps, but {made.strategy} has no server to meet",
                 expected="1", remedy="Leave local_steps out, or set strategy: hybrid.",
             )  # fmt: skip
+        if job.overlap > (most := job.local_steps if layout.server else 0):
+            raise ConfigError(
+                f"job '{job.name}' has an overlap of {job.overlap}",
+                expected=f"at most {most}, its local steps" if most else "none, as there is no server to exchange with",
+                remedy="Lower it, or leave it out.",
+            )
         if layout.server and job.local_steps * sum(job.shares) > profile.epoch_samples:
             raise ConfigError(
                 f"job '{job.name}' would train {job.local_steps} x {sum(job.shares)} samples between two exchanges",

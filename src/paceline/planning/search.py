@@ -9,7 +9,7 @@ from paceline import strategies
 from paceline.cost import memory
 from paceline.cost.compute import sample_seconds
 from paceline.errors import ConfigError
-from paceline.planning import balance, devices, estimate, grouping, reasons
+from paceline.planning import balance, devices, estimate, exchanges, grouping, reasons
 from paceline.planning.grouping import Groups
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
@@ -154,7 +154,7 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
         jobs=jobs,
         limit_samples_per_second=profile.limit,
         most_gain=max(each) * sum(1 / c for c in each) / len(each),
-        predicted_staleness=float(len(jobs) - 1) if layout.server else None,
+        predicted_staleness=exchanges.staleness([job.overlap for job in jobs]) if layout.server else None,
     )
     reason = (reasons.plan(profile, layout, jobs), reasons.idle(profile, jobs, idle), profile.learning_rate)
     return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), partial(estimate.rates, profile))
@@ -183,12 +183,11 @@ def _shares(profile: Profile, workers: Sequence[WorkerPlan], layout: Layout) -> 
 
 
 def _jobs(profile: Profile, groups: Groups, layout: Layout) -> list[JobPlan]:
-    steps = [1] * len(groups)
+    steps, overlaps = [1] * len(groups), [0] * len(groups)
     if layout.server:
-        members = list(groups.values())
-        speeds = [1 / estimate.update_seconds(profile, own) for own in members]
-        steps = balance.local_steps(speeds, estimate.most_steps(profile, members)[0])
+        found = exchanges.rhythm(profile, list(groups.values()))
+        steps, overlaps = found.steps, found.overlaps
     return [
-        JobPlan(name=name, workers=members, local_steps=step)
-        for (name, members), step in zip(groups.items(), steps, strict=True)
+        JobPlan(name=name, workers=members, local_steps=step, overlap=overlap)
+        for (name, members), step, overlap in zip(groups.items(), steps, overlaps, strict=True)
     ]

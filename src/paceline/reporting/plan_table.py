@@ -11,7 +11,7 @@ from rich.text import Text
 from paceline.cost import memory
 from paceline.hardware.facts import Card
 from paceline.reporting import text
-from paceline.schema.plan import Plan, WorkerPlan
+from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 
 UUID_CHARACTERS = 12  # "GPU-" and 8 digits: enough to name a card in a cluster file
@@ -57,7 +57,7 @@ def plan(made: Plan, measured: Profile | None = None) -> Table:
             own = devices.get(_key(worker))
             device = own.pop(0) if own else None
             taken = min(worker.share, worker.micro_batch or worker.share)
-            numbers = [f"{worker.share}", f"{job.local_steps}", text.number(worker.solo_samples_per_second)]
+            numbers = [f"{worker.share}", _steps(job), text.number(worker.solo_samples_per_second)]
             numbers += [text.number(worker.predicted_samples_per_second), *(_memory(device, taken) for _ in kept)]
             table.add_row(*map(Text, (job.name, worker.group, worker.device, *_card(worker, named), *numbers)))
     for device in (device for own in devices.values() for device in own):
@@ -66,6 +66,10 @@ def plan(made: Plan, measured: Profile | None = None) -> Table:
         table.add_row(*map(Text, row), style="dim")
     table.caption = _caption(made)
     return table
+
+
+def _steps(job: JobPlan) -> str:
+    return f"{job.local_steps}, {job.overlap} beside" if job.overlap else f"{job.local_steps}"
 
 
 def alternatives(made: Plan) -> Table | None:

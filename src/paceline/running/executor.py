@@ -2,7 +2,7 @@
 
 loader asks ----> Lease, Compute ----> the user's forward, backward, step
    ^                                              |
-   `---- Update, Rebalance, Push, Pull, Broadcast <--'   (when the loop asks for its next batch)
+   `---- Update, Rebalance, Push, Pull, Adopt <------'   (when the loop asks for its next batch)
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ import torch.distributed as dist
 from paceline.cost.rebalance import Balancer
 from paceline.errors import LinkError
 from paceline.observation.recorder import Recorder
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Program, Pull, Push, Range, Rebalance, Update
+from paceline.ops import Adopt, Barrier, Compute, Lease, Operation, Program, Pull, Push, Range, Rebalance, Update
 from paceline.reduction.window import UpdateCounter
 from paceline.running.sources import ServerSource
 from paceline.server.ledger import Offers, Replica
 from paceline.server.messages import Progress
+from paceline.server.rounds import Round, Rounds
 from paceline.state.flat import FlatState
 from paceline.strategies.base import Member
 
@@ -56,14 +57,15 @@ class Executor:
         self.slowness: Sequence[float] = ()  # of each worker, as they told one another in the latest update
         self._next: Operation = next(program)
         self.epoch, self._size = -1, 0
-        self._over = self._resting = self._pushed = False
-        self._unpulled, self._leased, self._heard = 0, Range(0, 0), 0
-        self._parts: list[Range] = []
+        self._over = self._resting = False
+        self._rounds, self._overlaps = Rounds(), member.overlap > 0
+        self._unheard = self._unpushed = 0  # samples trained since all groups' were heard of, and since the last push
+        self._part = Range(0, 0)  # of the update that runs
         self.measured_since: float | None = None
         self.stopping = False  # ask for no more samples
         self.at_barrier: Callable[[], None] = lambda: None  # while nobody computes
         self._state: FlatState | None = None
-        self._pulled = self._scratch = torch.zeros(0)
+        self._pulled = self._scratch = self._sent = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
         self._runs: dict[type[Any], Callable[[Any], Range | tuple[int, ...] | None]] = {
             Lease: self._lease,
@@ -71,14 +73,14 @@ class Executor:
             Rebalance: self._rebalance,
             Push: self._push,
             Pull: self._pull,
-            Broadcast: self._broadcast,
+            Adopt: self._adopt,
             Barrier: self._barrier,
         }
 
     @property
     def samples_seen(self) -> int:
         """Samples trained by the whole cluster, as far as this worker knows."""
-        return self._source.samples + self._unpulled
+        return self._source.samples + self._unheard
 
     @property
     def shares(self) -> tuple[int, ...]:
@@ -95,6 +97,7 @@ class Executor:
         self._state, self.counters = state, list(counters)
         if isinstance(self._source, ServerSource):
             self._pulled, self._scratch = torch.zeros(state.size), torch.zeros(state.size)
+            self._sent = torch.zeros(state.size if self._overlaps else 0)
 
     def start_from_server(self, initialise: bool, progress: Progress) -> None:
         """Bring the first weights to the server, or take them from it, and give them to the whole group."""
@@ -102,7 +105,7 @@ class Executor:
         if initialise and source.client is not None:
             source.client.initialise(state.read(self._scratch), progress)
         self._pull(Pull())
-        self._broadcast(Broadcast())
+        self._adopt(Adopt())
 
     def resume(self, samples: int) -> None:
         """Count on from ``samples`` samples."""
@@ -130,47 +133,62 @@ class Executor:
             self._next = self._program.send(None)
         while not isinstance(self._next, Lease):
             self._next = self._program.send(self._runs[type(self._next)](self._next))
-        if not isinstance(self._source, ServerSource):
-            self._source.settle()
-            self._unpulled = 0
+        self._settle_own()
 
     def next_compute(self) -> Compute | None:
         """Run the program up to its next ``Compute``; None once the epoch is over."""
         if self._resting:
             self._resting = False
             self._next = self._program.send(None)
-        while not ((self._over or self.stopping) and isinstance(self._next, Lease)):
-            operation = self._next
+        while not self._ends_before(operation := self._next):
             if isinstance(operation, Compute):
                 if isinstance(self._source, Offers):
                     operation = replace(operation, part=self._source.part(self._position))
-                self._parts.append(operation.part)
+                self._part = operation.part
                 self._resting = True
                 return operation
             self._next = self._program.send(self._runs[type(operation)](operation))
+        self._settle_own()
+        return None
+
+    def _settle_own(self) -> None:
+        """Without a server, what was leased last counts as soon as it is trained."""
         if not isinstance(self._source, ServerSource):
             self._source.settle()
-            self._unpulled = 0
-        return None
+            self._unheard = self._unpushed = 0
 
     @property
     def left(self) -> Sequence[Range]:
         """What is not trained of the epoch, as far as this worker knows by itself, with the running update."""
         return self._source.left if isinstance(self._source, Replica) else ()
 
+    def _ends_before(self, operation: Operation) -> bool:
+        """The epoch is over, or no more samples are wanted, and what was leased is done with."""
+        return isinstance(operation, Lease) and not operation.ahead and (self._over or self.stopping)
+
     def _lease(self, lease: Lease) -> Range:
-        start = self._recorder.clock()
-        granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch)
-        if isinstance(self._source, ServerSource):
+        if lease.ahead and self.stopping:
+            return Range(0, 0)
+        if not isinstance(self._source, ServerSource):
+            granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch)
+            self._unpushed = 0
+        else:
+            start = self._recorder.clock()
+            granted = self._source.lease(self.epoch, self._size, lease.samples, self._batch, lease.ahead)
             self._recorder.span("wait", start, self._recorder.clock())
-        self._unpulled, self._leased, self._heard = 0, granted, self._source.samples
-        self._over = not granted
+            self._rounds.lease(Round(self.epoch, granted, lease.ahead, self._source.samples))
+        self._unheard = self._unpushed
+        self._over = not granted and not lease.ahead
         return granted
 
     def _update(self, update: Update) -> None:
-        self._unpulled += update.samples
-        if not isinstance(self._source, ServerSource):
-            self._settle()
+        self._unheard += update.samples
+        self._unpushed += update.samples
+        if isinstance(self._source, ServerSource):
+            self._rounds.update()
+        elif self._part:
+            self._recorder.mark("done", epoch=self.epoch, start=self._part.start, stop=self._part.stop)
+            self._recorder.flush()  # what counts must not be lost with this process
         for counter in self.counters:
             counter.advance(self.samples_seen)
 
@@ -183,34 +201,44 @@ class Executor:
 
     def _push(self, push: Push) -> None:
         state, source = self._models()
+        self._unpushed = 0
+        if source.client is None:
+            return
         start = self._recorder.clock()
-        delta = state.read(self._scratch).sub_(self._pulled)
-        if source.client is not None:
-            source.client.push(delta, push.samples, push.steps)
-            self._pushed = True
+        delta = state.read(self._scratch)
+        if self._overlaps:
+            self._sent.copy_(delta)
+        source.client.push(delta.sub_(self._pulled), push.samples, push.steps, self._rounds.push().basis)
         self._recorder.span("exchange", start, self._recorder.clock())
 
     def _pull(self, pull: Pull) -> None:
-        state, source = self._models()
-        start = self._recorder.clock()
+        _, source = self._models()
         if source.client is not None:
-            source.samples, staleness = source.client.pull(self._pulled)
-            if self._pushed:
-                self._recorder.mark("staleness", versions=staleness)
-            leased = {"epoch": self.epoch, "start": self._leased.start, "stop": self._leased.stop}
-            self._recorder.mark("pull", version=source.client.version, heard=self._heard, **leased)
-            self._pushed, self._unpulled = False, 0
-            state.write(self._pulled)
-        self._recorder.span("exchange", start, self._recorder.clock())
+            self._rounds.pull()
+            source.client.pull(self._pulled)
 
-    def _broadcast(self, broadcast: Broadcast) -> None:
+    def _adopt(self, adopt: Adopt) -> None:
         state, source = self._models()
         start = self._recorder.clock()
+        if source.client is not None and (pulled := source.client.finish()) is not None:
+            told = self._rounds.adopt(pulled.version, pulled.staleness)
+            if told["start"] < told["stop"]:
+                self._recorder.mark("staleness", versions=pulled.staleness)
+            self._recorder.mark("pull", **told)
+            source.samples, self._unheard = pulled.samples, self._unpushed
+            if self._unpushed:
+                state.add(self._sent.neg_().add_(self._pulled))
+            else:
+                state.write(self._pulled)
         if self._distributed:
-            source.share(self._pulled)
-            state.write(self._pulled)
-            self._recorder.span("exchange", start, self._recorder.clock())
-        self._settle()
+            newest = state.read(self._scratch) if self._unpushed else self._pulled
+            source.share(newest)
+            state.write(newest)
+        if self._distributed and self._unpushed:
+            self._unheard = self._unpushed
+            source.samples = source.told(source.samples)
+        self._recorder.span("exchange", start, self._recorder.clock())
+        self._recorder.flush()
 
     def _barrier(self, barrier: Barrier) -> None:
         if self._distributed:
@@ -218,13 +246,6 @@ class Executor:
             self.at_barrier()
         self.measured_since = self._recorder.clock()
         self._recorder.mark("measure")
-
-    def _settle(self) -> None:
-        for part in self._parts:
-            if part:
-                self._recorder.mark("done", epoch=self.epoch, start=part.start, stop=part.stop)
-        self._parts = []
-        self._recorder.flush()  # what counts must not be lost with this process
 
     @contextmanager
     def newest_weights(self) -> Iterator[Progress]:

@@ -80,7 +80,7 @@ def place_in(plan: Plan, launch: Launch, global_batch: int, folder: RunFolder | 
     worker = job.workers[launch.rank]
     layout = get(plan.strategy).layout
     shares = job.shares if layout.reduces else (worker.share,)
-    member = Member(shares, launch.rank if layout.reduces else 0, job.local_steps)
+    member = Member(shares, launch.rank if layout.reduces else 0, job.local_steps, job.overlap)
     rank = sum(len(before.workers) for before in plan.jobs[: launch.job]) + launch.rank
     device = torch.device(worker.device)
     return Place(plan, job, worker, rank, member, layout, device, socket.gethostname(), folder)

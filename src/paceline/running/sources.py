@@ -24,15 +24,21 @@ class ServerSource:
         self.client, self._members = client, members
         self.samples = 0
 
-    def lease(self, epoch: int, size: int, want: int, batch: int) -> Range:
-        """The group's next range of the epoch; waits while all that is left is leased to other groups."""
+    def lease(self, epoch: int, size: int, want: int, batch: int, ahead: bool) -> Range:
+        """The group's next range of the epoch; see ``Client.lease``."""
         answer = torch.zeros(3, dtype=torch.int64)
         if self.client is not None:
-            granted, samples = self.client.lease(epoch, size, want, batch)
+            granted, samples = self.client.lease(epoch, size, want, batch, ahead)
             answer[:] = torch.tensor([granted.start, granted.stop, samples])
         self.share(answer)
         start, stop, self.samples = (int(number) for number in answer)
         return Range(start, stop)
+
+    def told(self, samples: int) -> int:
+        """The leader's number of samples, in each member."""
+        number = torch.tensor([samples])
+        self.share(number)
+        return int(number)
 
     def share(self, tensor: Tensor) -> None:
         """Give the leader's ``tensor`` to the group's other members."""

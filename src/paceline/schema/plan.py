@@ -46,11 +46,13 @@ class Alternative(Record):
 
 
 class JobPlan(Record):
-    """One torchrun job: workers that start together. ``local_steps``: updates between two exchanges with the server."""
+    """One torchrun job: workers that start together. ``local_steps``: updates between two exchanges with the server;
+    ``overlap``: the first of them, made while an exchange is on its way. 0: the group waits for it."""
 
     name: str
     workers: Annotated[list[WorkerPlan], Field(min_length=1)]
     local_steps: Positive = 1
+    overlap: Annotated[int, Field(ge=0)] = 0
 
     @property
     def shares(self) -> tuple[int, ...]:

@@ -28,8 +28,9 @@ class Mark:
 
     Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``pull``, ``data``, ``setup``, ``measure``, ``memory``,
     ``rates``, ``schedule``, ``before``, ``wires``, ``shares``. A leader's ``pull`` is of a ``version`` of the server's
-    weights, after it has trained the positions ``start`` to ``stop`` of an epoch, if any; when it got these it
-    ``heard`` of so many samples trained by all (known of a real run only).
+    weights, after it has trained the positions ``start`` to ``stop`` of an epoch, if any, and its push ``found``
+    another; when it got these (``ahead`` of the push before) it ``heard`` of so many samples trained by all (known of
+    a real run only).
     """
 
     kind: str
@@ -53,7 +54,12 @@ class WorkerTrace:
 
 @dataclass(frozen=True)
 class Trace:
-    """All workers of a run. Training stretches are the ``epoch`` marks' start..stop; evaluation lies outside."""
+    """All workers of a run. Training stretches are the ``epoch`` marks' start..stop; evaluation lies outside.
+
+    ``server``: its marks, ``done`` for each push. It has the account of the samples, whoever dies; without a server
+    each worker keeps its own.
+    """
 
     workers: list[WorkerTrace]
     simulated: bool = False
+    server: list[Mark] = field(default_factory=list)

@@ -9,6 +9,7 @@ free --------> leased --------> done          an epoch is over when all of it is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from paceline.errors import ConfigError
 from paceline.ops import Range
@@ -28,7 +29,7 @@ class Ledger:
         self.size = 0
         self.done = 0
         self._free: list[Range] = []
-        self._leases: dict[str, Range] = {}
+        self._leases: dict[str, list[Range]] = {}  # those of a group in the order in which it trains them
         self._wants: dict[str, int] = {}
 
     def open(self, epoch: int, size: int, left: Sequence[Range] | None = None) -> None:
@@ -61,7 +62,7 @@ class Ledger:
     def left(self) -> list[Range]:
         """What is not done: free or leased, joined and in order."""
         joined: list[Range] = []
-        for part in sorted([*self._free, *self._leases.values()], key=lambda part: part.start):
+        for part in sorted([*self._free, *chain.from_iterable(self._leases.values())], key=lambda part: part.start):
             if joined and joined[-1].stop == part.start:
                 joined[-1] = Range(joined[-1].start, part.stop)
             else:
@@ -73,7 +74,7 @@ class Ledger:
         """Every sample of the epoch is done."""
         return self.done == self.size
 
-    def take(self, group: str, want: int, batch: int, epoch: int) -> Range | None:
+    def take(self, group: str, want: int, batch: int, epoch: int, ahead: bool = False) -> Range | None:
         """A lease of at most ``want`` samples of ``epoch``, in whole batches of ``batch`` where the epoch allows.
 
         Args:
@@ -81,17 +82,18 @@ class Ledger:
             want: the most samples it would take.
             batch: samples of its update.
             epoch: the one the group is in, which may be over while another group has begun the next.
+            ahead: the group may have one open lease.
 
         Returns:
-            The range; an empty one if the epoch is over; ``None`` if all that is left is leased to other groups,
-            whose death would free it again: ask again later.
+            The range; an empty one if the epoch is over; ``None`` if all that is left is leased: a
+            group's death would free it again, so ask again later.
 
         Raises:
-            ConfigError: the group's last lease is still open.
+            ConfigError: the group has more open leases than that.
         """
-        if group in self._leases:
+        if len(open_ones := self._leases.get(group, [])) > ahead:
             raise ConfigError(
-                f"group '{group}' asked for more samples before it pushed {len(self._leases[group])}",
+                f"group '{group}' asked for more samples before it pushed {sum(map(len, open_ones))}",
                 remedy="A strategy's program must push what it leased before its next Lease.",
             )
         self._wants[group] = want
@@ -107,23 +109,24 @@ class Ledger:
         self._free[0] = Range(lease.stop, first.stop)
         if not self._free[0]:
             self._free.pop(0)
-        self._leases[group] = lease
+        self._leases.setdefault(group, []).append(lease)
         return lease
 
     def settle(self, group: str) -> Range | None:
-        """The group's lease is trained and counts; returns it."""
-        lease = self._leases.pop(group, None)
-        if lease is not None:
-            self.done += len(lease)
+        """The group's oldest lease is trained and counts; returns it."""
+        open_ones = self._leases.get(group)
+        if not open_ones:
+            return None
+        lease = open_ones.pop(0)
+        self.done += len(lease)
         return lease
 
-    def release(self, group: str) -> Range | None:
-        """The group is gone: its open lease, returned here, is free again."""
+    def release(self, group: str) -> list[Range]:
+        """The group is gone: its open leases, returned here, are free again."""
         self._wants.pop(group, None)
-        lease = self._leases.pop(group, None)
-        if lease is not None:
-            self._free.insert(0, lease)
-        return lease
+        leases = self._leases.pop(group, [])
+        self._free[:0] = leases
+        return leases
 
 
 class Replica:

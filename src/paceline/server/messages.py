@@ -1,9 +1,9 @@
 """What crosses a link: a header of eight int64 each way, then at most one tensor whose size the header gives.
 
 request  [verb, seven numbers]                    payload
-LEASE    epoch, size, want, batch
+LEASE    epoch, size, want, batch, ahead
 INITIAL  count, samples, epoch, size, ranges      float32[count], the first group's weights
-PUSH     pulled version, samples, steps, count   float32[count], the delta
+PUSH     basis, samples, steps, count   float32[count], the delta
 PULL     count
 REDUCE   count                                   float64[count], to be summed over the groups
 SNAPSHOT count

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from paceline.errors import LinkError, PacelineError
+from paceline.ops import Range
 from paceline.schema.hello import Hello
 from paceline.server import messages
 from paceline.server.ledger import Ledger
@@ -33,9 +34,17 @@ class ParameterServer:
         groups: how many groups the run starts with; nobody gets a lease before all have joined.
         global_batch: samples of one update of the whole cluster.
         timeout: seconds that a wait for other groups may last.
+        settled: hears of each range of an epoch that is trained.
     """
 
-    def __init__(self, rule: Rule, groups: int, global_batch: int, timeout: float = 300.0) -> None:
+    def __init__(
+        self,
+        rule: Rule,
+        groups: int,
+        global_batch: int,
+        timeout: float = 300.0,
+        settled: Callable[[int, Range], None] = lambda epoch, trained: None,
+    ) -> None:
         self._changed = threading.Condition()
         self._store = Store(rule, global_batch)
         self._ledger = Ledger()
@@ -45,7 +54,7 @@ class ParameterServer:
         self._staleness: dict[str, int] = {}  # group -> of its last push
         self._sums: dict[str, Tensor] = {}
         self._round, self._total = 0, torch.zeros(0)
-        self._timeout = timeout
+        self._timeout, self._settled = timeout, settled
         self.events: list[dict[str, Any]] = []
 
     def join(self, group: str, size: int, hello: Hello | None = None) -> bool:
@@ -137,14 +146,15 @@ class ParameterServer:
                 messages.refuse(channel, str(error))
 
     def _lease(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        epoch, size, want, batch, *_ = numbers
+        epoch, size, want, batch, ahead, *_ = numbers
         with self._changed:
             self._wait(lambda: not self._awaited, "all groups to join")
             self._ledger.open(epoch, size)
-            lease = self._ledger.take(group, want, batch, epoch)
-            while lease is None:
+            lease = self._ledger.take(group, want, batch, epoch, bool(ahead))
+            while lease is None and not ahead:
                 self._changed.wait(timeout=1.0)
                 lease = self._ledger.take(group, want, batch, epoch)
+            lease = lease or Range(size, size)
             samples = self._store.samples
         send_header(channel, OK, lease.start, lease.stop, samples)
 
@@ -171,11 +181,12 @@ class ParameterServer:
         send_ranges(channel, left)
 
     def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        pulled, samples, steps, count, *_ = numbers
+        basis, samples, steps, count, *_ = numbers
         channel.recv(self._sized(group, buffer, count))
         with self._changed:
-            self._staleness[group] = self._store.push(buffer, samples, steps, pulled)
-            self._ledger.settle(group)
+            self._staleness[group] = self._store.push(buffer, samples, steps, basis)
+            if (trained := self._ledger.settle(group)) is not None:
+                self._settled(self._ledger.epoch, trained)
             self._changed.notify_all()
 
     def _pull(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
@@ -212,7 +223,7 @@ class ParameterServer:
         with self._changed:
             returned = self._ledger.release(group)
             del self._alive[group]
-            back = f"{len(returned)} samples returned" if returned else ""
+            back = f"{sum(map(len, returned))} samples returned" if returned else ""
             self._note(kind, ": ".join(filter(None, (group, why, back))))
             self._close_round()
             self._changed.notify_all()

@@ -30,11 +30,11 @@ class Store:
         self._weights, self.samples = weights.clone(), samples
         self._state = self._rule.init(self._weights)
 
-    def push(self, delta: Tensor, samples: int, steps: int, pulled: int) -> int:
-        """Apply a delta learned from version ``pulled``; returns its staleness in versions."""
+    def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> int:
+        """Apply a delta learned from version ``basis``; returns its staleness in versions."""
         if self._weights is None:
             raise RuntimeError("push before the initial weights")
-        staleness = self.version - pulled
+        staleness = self.version - basis
         self._rule.update(self._weights, delta, self._state, PushInfo(samples, steps, self._global_batch, staleness))
         self.version += 1
         self.samples += samples

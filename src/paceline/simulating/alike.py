@@ -114,11 +114,11 @@ def alike(layout: Layout, job: JobPlan, scenario: Scenario, first: int, merge: b
         kinds.setdefault((kind, place if own else -1), []).append(place)
     if not layout.reduces:
         return [
-            Alike(tuple(places), Member((job.workers[places[0]].share,), 0, job.local_steps), None)
+            Alike(tuple(places), Member((job.workers[places[0]].share,), 0, job.local_steps, job.overlap), None)
             for places in kinds.values()
         ]
     cutter = Cutter(job.shares)
     return [
-        Alike(tuple(places), Peer(job.shares, places[0], job.local_steps, cutter.batch, cutter), cutter)
+        Alike(tuple(places), Peer(job.shares, places[0], job.local_steps, job.overlap, cutter.batch, cutter), cutter)
         for places in kinds.values()
     ]

@@ -97,7 +97,8 @@ class Simulation:
         for worker in survivors or self.workers:  # where all died, the trace shows what they had
             worker.end_epoch()
         traces = [trace for worker in self.workers for trace in worker.traces()]
-        return Trace(sorted(traces, key=lambda trace: trace.rank), simulated=True)
+        told = self.server.marks if self.server is not None else []
+        return Trace(sorted(traces, key=lambda trace: trace.rank), simulated=True, server=told)
 
     def count(self) -> None:
         """Stop if the first worker that lives has made enough updates."""
@@ -122,9 +123,8 @@ class Simulation:
             if life.is_alive and any(member.group == kill.group for member in worker.job.workers)
         ]
         for name in dict.fromkeys(worker.job.name for worker, _ in dying):
-            if self.server is not None and not self.server.lose(name):
-                for worker in (worker for worker, _ in dying if worker.job.name == name):
-                    worker.settle()
+            if self.server is not None:
+                self.server.lose(name)
         for worker, life in dying:
             worker.alive = False
             life.interrupt()

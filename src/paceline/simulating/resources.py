@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Generator, Sequence
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,10 @@ import simpy
 
 from paceline.cost.network import to_server
 from paceline.cost.rebalance import Balancer, Change
-from paceline.ops import Range
+from paceline.ops import Lease, Range
 from paceline.schema.network import Network
 from paceline.schema.plan import JobPlan
+from paceline.schema.trace import Mark
 from paceline.server.ledger import Ledger
 from paceline.simulating.network import Steps, Wires
 
@@ -43,6 +44,38 @@ class Gate:
         if 0 < self._here == self.parties:
             self._opens.succeed(self._until)
             self._opens, self._here, self._until = self._clock.event(), 0, 0.0
+
+
+class Beside:
+    """What goes on beside a worker's program on its link to the server, one after another."""
+
+    def __init__(self, clock: simpy.Environment) -> None:
+        self._clock = clock
+        self._waiting: deque[Steps] = deque()
+        self._process: simpy.Process | None = None
+
+    def begin(self, work: Steps) -> None:
+        """Do it once all is done that has begun before."""
+        self._waiting.append(work)
+        if self._process is None or not self._process.is_alive:
+            self._process = self._clock.process(self._work())
+
+    def finish(self) -> Steps:
+        """Wait for all that has begun."""
+        if self._process is not None:
+            yield self._process
+
+    def stop(self) -> None:
+        """The worker has died."""
+        if self._process is not None and self._process.is_alive:
+            self._process.interrupt()
+
+    def _work(self) -> Steps:
+        try:
+            while self._waiting:
+                yield from self._waiting.popleft()
+        except simpy.Interrupt:
+            return
 
 
 class Shares:
@@ -80,25 +113,28 @@ class Server:
         self._changed = clock.event()
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
         self.version = 0
+        self.marks: list[Mark] = []
 
-    def ask(self, job: str, number: int, want: int, batch: int, epoch: int, size: int) -> Steps:
-        """Take the job's lease ``number``; waits while all that is left is leased to others."""
+    def ask(self, job: str, number: int, lease: Lease, batch: int, epoch: int, size: int) -> Steps:
+        """Take the job's lease ``number``; waits while all that is left is leased, unless it asks ahead."""
         self._ledger.open(epoch, size)
-        while (granted := self._ledger.take(job, want, batch, epoch)) is None:
+        while (granted := self._ledger.take(job, lease.samples, batch, epoch, lease.ahead)) is None and not lease.ahead:
             yield self._changed
-        self._answers[job, number].succeed(granted)
+        self._answers[job, number].succeed(granted or Range(size, size))
 
     def hear(self, job: str, number: int) -> Generator[simpy.Event, Any, Range]:
         """The job's lease ``number``."""
         granted: Range = yield self._answers[job, number]
         return granted
 
-    def push(self, job: str, group: str, pulled: int) -> Generator[simpy.Event, Any, int]:
-        """Send what was learned since version ``pulled`` from the leader's ``group``; returns its staleness."""
+    def push(self, job: str, group: str, basis: int) -> Generator[simpy.Event, Any, int]:
+        """Send what was learned from version ``basis`` from the leader's ``group``; returns its staleness."""
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "in", self._bytes)
-        staleness = self.version - pulled
+        staleness = self.version - basis
         self.version += 1
-        self._ledger.settle(job)
+        if (work := self._ledger.settle(job)) is not None:
+            values = {"epoch": self._ledger.epoch, "start": work.start, "stop": work.stop}
+            self.marks.append(Mark("done", self._clock.now, values))
         self._change()
         return staleness
 
@@ -108,11 +144,10 @@ class Server:
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "out", self._bytes)
         return version
 
-    def lose(self, job: str) -> bool:
-        """The job is dead: what it has leased is free again. Whether it had anything."""
-        lost = self._ledger.release(job) is not None
+    def lose(self, job: str) -> None:
+        """The job is dead: what it has leased is free again."""
+        self._ledger.release(job)
         self._change()
-        return lost
 
     def _change(self) -> None:
         self._changed.succeed()

@@ -16,14 +16,15 @@ import simpy
 from paceline.cost.compute import seconds
 from paceline.cost.network import transfer
 from paceline.cost.overlap import Reduction
-from paceline.ops import Barrier, Broadcast, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
+from paceline.ops import Adopt, Barrier, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
 from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan
 from paceline.schema.trace import Mark, Span, SpanKind, WorkerTrace
 from paceline.server.ledger import Replica
+from paceline.server.rounds import Round, Rounds
 from paceline.simulating.alike import Alike, DifferError
 from paceline.simulating.network import Steps
-from paceline.simulating.resources import Gate, Server, Shares
+from paceline.simulating.resources import Beside, Gate, Server, Shares
 from paceline.simulating.scenario import Pace
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ class Worker:
         self._ledger, self._leases = Replica(), 0
         self._epoch, self._over = -1, True
         self._started: float | None = None
-        self._pulled, self._leased = 0, Range(0, 0)
+        self._rounds = Rounds()
+        self._link = Beside(self._clock)
+        self._version: int | None = None  # that a pull has brought
+        self._staleness = 0  # of the last push
         self._parts: list[Range] = []
         self._uneven: list[tuple[int, list[int]]] = []
         self.updates, self.alive = 0, True
@@ -69,7 +73,7 @@ class Worker:
             Rebalance: self._rebalance,
             Push: self._push,
             Pull: self._pull,
-            Broadcast: self._broadcast,
+            Adopt: self._adopt,
             Barrier: self._barrier,
         }
 
@@ -84,13 +88,7 @@ class Worker:
             self._gate.leave()
         except simpy.Interrupt:
             self.alive = False
-
-    def settle(self) -> None:
-        """What it has trained since it last said so counts now."""
-        for part in self._parts:
-            if part:
-                self._mark("done", epoch=self._epoch, start=part.start, stop=part.stop)
-        self._parts = []
+            self._link.stop()
 
     def end_epoch(self) -> None:
         """Mark the epoch that this worker is in, if it is in one."""
@@ -130,23 +128,27 @@ class Worker:
     def _lease(self, lease: Lease) -> Steps:
         start = self._clock.now
         source = self._own_ledger if self._simulation.server is None else self._server_ledger
-        granted = yield from source(lease.samples)
+        granted = yield from source(lease)
         if self._clock.now > start:
             self._span("wait", start)
-        self._over, self._leased = not granted, granted
+        self._over = not granted and not lease.ahead
         return granted
 
-    def _own_ledger(self, want: int) -> Steps:
+    def _own_ledger(self, lease: Lease) -> Steps:
         yield from ()
         size = self._simulation.workload.epoch_samples
-        return self._ledger.lease(self._epoch, size, want, self._alike.member.batch)
+        return self._ledger.lease(self._epoch, size, lease.samples, self._alike.member.batch)
 
-    def _server_ledger(self, want: int) -> Steps:
+    def _server_ledger(self, lease: Lease) -> Steps:
         number, size = self._leases, self._simulation.workload.epoch_samples
         self._leases += 1
         if self._alike.member.leads:
-            yield from self._server.ask(self.job.name, number, want, self._alike.member.batch, self._epoch, size)
-        return (yield from self._server.hear(self.job.name, number))
+            yield from self._link.finish()
+            yield from self._server.ask(self.job.name, number, lease, self._alike.member.batch, self._epoch, size)
+        granted: Range = yield from self._server.hear(self.job.name, number)
+        if self._alike.member.leads:
+            self._rounds.lease(Round(self._epoch, granted, lease.ahead))
+        return granted
 
     def _compute(self, compute: Compute) -> Steps:
         start, sizes = self._clock.now, self._alike.sizes(compute.part)
@@ -155,7 +157,7 @@ class Worker:
             if compute.peers == 1:  # they would go on at different times
                 raise DifferError
             self._uneven.append((len(self.spans), sizes))
-        self._parts += self._alike.parts(compute.part)
+        self._parts = self._alike.parts(compute.part)
         work = seconds(self._plan, samples)
         took = self._pace.seconds(start, work)
         yield self._clock.timeout(took)
@@ -176,8 +178,11 @@ class Worker:
 
     def _update(self, update: Update) -> Steps:
         yield from ()
+        self._rounds.update()
         if self._simulation.server is None:
-            self.settle()
+            for part in self._parts:
+                if part:
+                    self._mark("done", epoch=self._epoch, start=part.start, stop=part.stop)
         self.updates += 1
         self._simulation.count()
 
@@ -190,25 +195,33 @@ class Worker:
         return shares
 
     def _push(self, push: Push) -> Steps:
-        start = self._clock.now
-        staleness = yield from self._server.push(self.job.name, self._plan.group, self._pulled)
-        self._mark("staleness", versions=staleness)
-        self._span("exchange", start)
+        yield from ()
+        if self._alike.member.leads:
+            self._link.begin(self._send(self._rounds.push().basis))
 
     def _pull(self, pull: Pull) -> Steps:
-        start = self._clock.now
-        self._pulled = yield from self._server.pull(self._plan.group)
-        leased = {"epoch": self._epoch, "start": self._leased.start, "stop": self._leased.stop}
-        self._mark("pull", version=self._pulled, **leased)
-        self._span("exchange", start)
+        yield from ()
+        if self._alike.member.leads:
+            self._rounds.pull()
+            self._link.begin(self._receive())
 
-    def _broadcast(self, broadcast: Broadcast) -> Steps:
+    def _adopt(self, adopt: Adopt) -> Steps:
+        start = self._clock.now
+        yield from self._link.finish()
+        if self._version is not None:
+            self._mark("pull", **self._rounds.adopt(self._version, self._staleness))
+            self._version = None
         if len(self.job.workers) > 1:
-            start = self._clock.now
             yield self._gate.arrive()
             yield self._clock.timeout(transfer(self._wire, self._simulation.workload.model_bytes))
-            self._span("exchange", start)
-        self.settle()
+        self._span("exchange", start)
+
+    def _send(self, basis: int) -> Steps:
+        self._staleness = yield from self._server.push(self.job.name, self._plan.group, basis)
+        self._mark("staleness", versions=self._staleness)
+
+    def _receive(self) -> Steps:
+        self._version = yield from self._server.pull(self._plan.group)
 
     def _barrier(self, barrier: Barrier) -> Steps:
         start = self._clock.now

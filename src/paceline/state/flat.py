@@ -15,6 +15,7 @@ class FlatState:
         tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
         unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
         self._tensors = [torch.view_as_real(t.detach()) if t.is_complex() else t for t in unique.values()]
+        self._learned = [isinstance(tensor, nn.Parameter) for tensor in unique.values()]
         self.size = sum(tensor.numel() for tensor in self._tensors)
 
     @torch.no_grad()
@@ -29,6 +30,14 @@ class FlatState:
         """Copy ``flat`` into the models."""
         for tensor, piece in self._pieces(flat):
             tensor.copy_(piece)
+
+    @torch.no_grad()
+    def add(self, change: Tensor) -> None:
+        """Add ``change`` to the parameters. Buffers stay: they are averages of what was seen of late, which a sum of
+        differences can take out of their range (a variance below 0)."""
+        for (tensor, piece), learned in zip(self._pieces(change), self._learned, strict=True):
+            if learned:
+                tensor.add_(piece.to(tensor.device))
 
     def _pieces(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         pieces = torch.split(flat, [tensor.numel() for tensor in self._tensors])

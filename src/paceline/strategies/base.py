@@ -35,11 +35,14 @@ class Member:
 
     ``shares``: samples of one update for each worker that reduces with this one.
     ``position``: this worker's place among them.
+    ``local_steps``: updates between two exchanges with the server.
+    ``overlap``: those of them that are made while an exchange is on its way; 0: its group waits for it.
     """
 
     shares: tuple[int, ...]
     position: int
     local_steps: int = 1
+    overlap: int = 0
 
     @property
     def batch(self) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import WorkerError
-from paceline.observation.merge import merge
+from paceline.observation.merge import SERVER, merge, write
 from paceline.observation.recorder import Recorder
 
 HEADER = {"group": "g", "name": "cpu", "host": "box", "share": 4}
@@ -45,6 +45,18 @@ def test_a_line_cut_by_a_kill_ends_that_workers_trace(tmp_path: Path) -> None:
     (tmp_path / "0.jsonl").write_text(whole[: whole.index("@epoch") + 3])
     worker = merge(tmp_path).workers[0]
     assert (len(worker.spans), len(worker.marks), worker.complete) == (1, 0, False)
+
+
+def test_the_servers_marks_are_no_workers_and_outlive_a_round_trip(tmp_path: Path) -> None:
+    record(tmp_path / "0.jsonl", 0)
+    server = Recorder(tmp_path / SERVER, {})
+    server.mark("done", epoch=0, start=0, stop=8)
+    server.close(complete=False)
+    trace = merge(tmp_path)
+    assert [worker.rank for worker in trace.workers] == [0]
+    assert [(mark.kind, mark.values) for mark in trace.server] == [("done", {"epoch": 0, "start": 0, "stop": 8})]
+    write(trace, tmp_path / "again")
+    assert merge(tmp_path / "again") == trace
 
 
 def test_no_traces_at_all_says_what_to_look_at(tmp_path: Path) -> None:

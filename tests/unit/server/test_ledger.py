@@ -22,18 +22,18 @@ class Walk(RuleBasedStateMachine):
         self.size, self.ledger = size, Ledger()
         self.running, self.state = 0, ["free"] * size
         self.at = dict.fromkeys(WANTS, 0)  # the epoch each group is in
-        self.held: dict[str, Range] = {}
+        self.held: dict[str, list[Range]] = {}
         self.seams: set[int] = set()  # where ranges that were given back end
 
-    @rule(group=GROUPS)
-    def ask(self, group: str) -> None:
-        if group in self.held:
+    @rule(group=GROUPS, ahead=st.booleans())
+    def ask(self, group: str, ahead: bool) -> None:
+        if len(self.held.get(group, [])) > ahead:
             return
         self.ledger.open(self.at[group], self.size)
         if self.at[group] > self.running:
             assert set(self.state) == {"done"}
             self.running, self.state = self.at[group], ["free"] * self.size
-        granted = self.ledger.take(group, WANTS[group], BATCH, epoch=self.at[group])
+        granted = self.ledger.take(group, WANTS[group], BATCH, self.at[group], ahead)
         if granted is None:
             assert "free" not in self.state
             assert self.held
@@ -50,21 +50,24 @@ class Walk(RuleBasedStateMachine):
         goes_on = self.state[granted.stop : granted.stop + 1] == ["free"] and granted.stop not in self.seams
         assert len(granted) % BATCH == 0 or not goes_on
         self.state[granted.start : granted.stop] = [group] * len(granted)
-        self.held[group] = granted
+        self.held.setdefault(group, []).append(granted)
 
     @precondition(lambda self: self.held)
     @rule(group=GROUPS)
     def push(self, group: str) -> None:
-        held = self.held.pop(group, None)
+        open_ones = self.held.get(group, [])
+        held = open_ones.pop(0) if open_ones else None
+        if not open_ones:
+            self.held.pop(group, None)
         assert self.ledger.settle(group) == held
         if held:
             self.state[held.start : held.stop] = ["done"] * len(held)
 
     @rule(group=GROUPS)
     def die(self, group: str) -> None:
-        held = self.held.pop(group, None)
-        assert self.ledger.release(group) == held
-        if held:
+        open_ones = self.held.pop(group, [])
+        assert self.ledger.release(group) == open_ones
+        for held in open_ones:
             self.state[held.start : held.stop] = ["free"] * len(held)
             self.seams.add(held.stop)
 
@@ -81,8 +84,9 @@ class Walk(RuleBasedStateMachine):
         for _ in range(200):
             for group in WANTS:
                 self.push(group)
+                self.push(group)
                 if self.at[group] <= last:
-                    self.ask(group)
+                    self.ask(group, False)
         assert set(self.at.values()) == {last + 1}
         assert set(self.state) == {"done"}
 
@@ -121,7 +125,7 @@ def test_a_group_that_left_gives_its_part_of_the_tail_to_the_others():
 def test_a_returned_lease_goes_out_again():
     ledger = opened(10)
     assert ledger.take("a", 4, 1, epoch=0) == Range(0, 4)
-    assert ledger.release("a") == Range(0, 4)
+    assert ledger.release("a") == [Range(0, 4)]
     assert ledger.take("b", 4, 1, epoch=0) == Range(0, 4)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import pytest
 import torch
+from torch import Tensor
 
 from paceline.errors import ConfigError, LinkError
 from paceline.ops import Range
@@ -25,11 +27,18 @@ class Hall:
     """A server and a way to join it."""
 
     def __init__(self, groups: int, timeout: float = 10.0) -> None:
-        self.server = ParameterServer(Merge(), groups, global_batch=8, timeout=timeout)
+        self.settled: list[tuple[int, Range]] = []
+        self.server = ParameterServer(Merge(), groups, 8, timeout, lambda *told: self.settled.append(told))
         self.listener = MemoryTransport.listen("", 0, timeout)
         self.timeout = timeout
         self.links: dict[str, Link] = {}
         self.threads: dict[str, threading.Thread] = {}
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """The server does nothing meanwhile."""
+        with self.server._changed:
+            yield
 
     def join(self, group: str) -> Client:
         first = self.server.join(group, SIZE)
@@ -44,6 +53,14 @@ class Hall:
         return client
 
 
+def pulled(client: Client, out: Tensor) -> tuple[int, int]:
+    """Samples and staleness."""
+    client.pull(out)
+    answer = client.finish()
+    assert answer is not None
+    return answer.samples, answer.staleness
+
+
 @pytest.fixture
 def hall() -> Iterator[Hall]:
     made = Hall(groups=2)
@@ -55,29 +72,29 @@ def hall() -> Iterator[Hall]:
 
 def test_first_group_brings_the_weights_and_the_others_take_them(hall: Hall) -> None:
     a, out = hall.join("a"), torch.empty(SIZE)
-    a.push(torch.full((SIZE,), 8.0), samples=8, steps=1)
-    a.pull(out)
-    assert hall.join("b").pull(out.zero_()) == (8, 0)
+    a.push(torch.full((SIZE,), 8.0), samples=8, steps=1, basis=0)
+    pulled(a, out)
+    assert pulled(hall.join("b"), out.zero_()) == (8, 0)
     assert torch.equal(out, torch.full((SIZE,), 8.0))
 
 
 def test_a_push_weighs_its_samples_per_step_against_the_global_batch(hall: Hall) -> None:
     a, out = hall.join("a"), torch.empty(SIZE)
-    a.push(torch.ones(SIZE), samples=6, steps=3)  # 2 samples a step of 8: a quarter
-    a.pull(out)
+    a.push(torch.ones(SIZE), samples=6, steps=3, basis=0)  # 2 samples a step of 8: a quarter
+    pulled(a, out)
     assert torch.allclose(out, torch.full((SIZE,), 0.25))
 
 
-def test_staleness_counts_the_versions_between_pull_and_push(hall: Hall) -> None:
+def test_staleness_counts_the_versions_since_the_one_that_was_learned_from(hall: Hall) -> None:
     a, b, out, delta = hall.join("a"), hall.join("b"), torch.empty(SIZE), torch.zeros(SIZE)
-    a.pull(out)
-    b.pull(out)
-    a.push(delta, 4, 1)
-    assert a.pull(out) == (4, 0)
-    b.push(delta, 4, 1)
-    assert b.pull(out) == (8, 1)
-    a.push(delta, 4, 1)
-    assert a.pull(out) == (12, 1)
+    pulled(a, out)
+    pulled(b, out)
+    a.push(delta, 4, 1, 0)
+    assert pulled(a, out) == (4, 0)
+    b.push(delta, 4, 1, 0)
+    assert pulled(b, out) == (8, 1)
+    a.push(delta, 4, 1, basis=1)
+    assert pulled(a, out) == (12, 1)
     assert hall.server.status()["staleness"] == {0: 1, 1: 2}
 
 
@@ -86,10 +103,10 @@ def test_leases_cover_the_epoch_once_and_the_last_waits_for_the_others(hall: Hal
     first, _ = a.lease(0, 8, want=4, batch=4)
     second, _ = b.lease(0, 8, want=4, batch=4)
     assert [first, second] == [Range(0, 4), Range(4, 8)]
-    a.push(delta, 4, 1)
+    a.push(delta, 4, 1, 0)
     with ThreadPoolExecutor(1) as pool:
         end = pool.submit(a.lease, 0, 8, 4, 4)
-        b.push(delta, 4, 1)
+        b.push(delta, 4, 1, 0)
         assert not end.result()[0]
     assert hall.server.status()["ledger"] == {"epoch": 0, "size": 8, "done": 8}
 
@@ -98,7 +115,7 @@ def test_the_lease_of_a_lost_group_goes_to_the_others(hall: Hall) -> None:
     a, b, delta = hall.join("a"), hall.join("b"), torch.zeros(SIZE)
     a.lease(0, 8, want=4, batch=4)
     b.lease(0, 8, want=4, batch=4)
-    a.push(delta, 4, 1)
+    a.push(delta, 4, 1, 0)
     hall.links["b"].close()
     again, _ = a.lease(0, 8, want=4, batch=4)
     assert again == Range(4, 8)
@@ -173,7 +190,43 @@ def test_nonsense_ends_the_link_and_takes_no_memory(hall: Hall, numbers: tuple[i
 def test_a_group_that_is_late_to_hear_of_an_epochs_end_gets_nothing_of_the_next(hall: Hall) -> None:
     a, b, delta = hall.join("a"), hall.join("b"), torch.zeros(SIZE)
     a.lease(0, 4, want=4, batch=4)
-    a.push(delta, 4, 1)
+    a.push(delta, 4, 1, 0)
     assert not a.lease(0, 4, want=4, batch=4)[0]
     assert a.lease(1, 4, want=4, batch=4)[0] == Range(0, 4)
     assert not b.lease(0, 4, want=4, batch=4)[0]
+
+
+def test_a_push_and_a_pull_go_on_beside_what_the_group_does_and_other_requests_wait_for_them(hall: Hall) -> None:
+    a, b, out = hall.join("a"), hall.join("b"), torch.zeros(SIZE)
+    a.lease(0, 16, want=4, batch=4)
+    with hall.held():
+        a.push(torch.full((SIZE,), 2.0), 4, 1, basis=0)
+        a.pull(out)
+        assert not out.any()  # and this thread was not held up
+    ahead, samples = a.lease(0, 16, want=4, batch=4)
+    assert (ahead, samples) == (Range(4, 8), 4)
+    assert out.all()
+    answer = a.finish()
+    assert answer is not None
+    assert (answer.version, answer.samples, answer.staleness) == (1, 4, 0)
+    assert a.finish() is None
+    assert b.lease(0, 16, want=4, batch=4)[0] == Range(8, 12)
+
+
+def test_a_group_may_lease_once_ahead_and_gets_nothing_ahead_that_others_hold(hall: Hall) -> None:
+    a, b = hall.join("a"), hall.join("b")
+    assert a.lease(0, 12, want=4, batch=4)[0] == Range(0, 4)
+    assert b.lease(0, 12, want=4, batch=4)[0] == Range(4, 8)
+    assert a.lease(0, 12, want=4, batch=4, ahead=True)[0] == Range(8, 12)
+    assert not b.lease(0, 12, want=4, batch=4, ahead=True)[0]
+    with pytest.raises(ConfigError, match="asked for more samples before it pushed 8"):
+        a.lease(0, 12, want=4, batch=4, ahead=True)
+
+
+def test_what_was_pushed_is_told_with_its_place_in_the_epoch(hall: Hall) -> None:
+    a, _ = hall.join("a"), hall.join("b")
+    a.lease(0, 8, want=4, batch=4)
+    assert hall.settled == []
+    a.push(torch.zeros(SIZE), 4, 1, basis=0)
+    pulled(a, torch.empty(SIZE))
+    assert hall.settled == [(0, Range(0, 4))]

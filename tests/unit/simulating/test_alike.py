@@ -42,7 +42,7 @@ def job(name: str, kinds: list[tuple[float, int]], local_steps: int = 1) -> JobP
         )
         for place, (speed, share) in enumerate(kinds)
     ]  # fmt: skip
-    return JobPlan(name=name, workers=workers, local_steps=local_steps)
+    return JobPlan(name=name, workers=workers, local_steps=local_steps, overlap=local_steps // 2)
 
 
 def made(strategy: str, *jobs: JobPlan) -> Plan:
@@ -51,9 +51,7 @@ def made(strategy: str, *jobs: JobPlan) -> Plan:
 
 
 def one_by_one(plan: Plan, workload: Workload, scenario: Scenario) -> Trace:
-    simulation = Simulation(plan, workload, scenario, merge=False)
-    simulation.run()
-    return Trace([trace for worker in simulation.workers for trace in worker.traces()], simulated=True)
+    return Simulation(plan, workload, scenario, merge=False).run()
 
 
 def same(merged: Trace, single: Trace) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.cost.network import ring
 from paceline.cost.overlap import buckets
-from paceline.ops import Broadcast, Compute, Lease, Program, Push, Update
+from paceline.ops import Compute, Lease, Program, Push, Update
 from paceline.planning import search
 from paceline.schema.network import Link, Network
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
@@ -37,7 +37,6 @@ class Pushing(Strategy):
                 yield Compute(me.part(work), total=len(work), peers=1)
                 yield Update(len(work))
                 yield Push(len(work), 1)
-            yield Broadcast()
 
 
 times = st.lists(st.tuples(st.floats(0.0, 0.5), st.floats(0.001, 0.008)), min_size=2, max_size=8)  # (a, c) of devices

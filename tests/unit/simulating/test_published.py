@@ -72,10 +72,13 @@ def hours(halos: Profile, made: Plan, part: float = 1) -> float:
 
 
 def hybrid(halos: Profile, steps: int) -> Plan:
-    """Each worker its own group, local steps by speed: ``steps`` at speed 1."""
+    """Each worker its own group, local steps by speed, ``steps`` at speed 1; it waits for its exchanges."""
     made = search.plan(halos, "hybrid")
     counts = [math.ceil(steps * speed) for speed in speeds(halos)]
-    jobs = [job.model_copy(update={"local_steps": count}) for job, count in zip(made.jobs, counts, strict=True)]
+    jobs = [
+        job.model_copy(update={"local_steps": count, "overlap": 0})
+        for job, count in zip(made.jobs, counts, strict=True)
+    ]
     return made.model_copy(update={"jobs": jobs})
 
 
@@ -169,10 +172,18 @@ def test_halos_hybrid_is_held_up_by_its_exchanges_as_4_2_says(steps):
     assert of_bound(halos, made) == pytest.approx(expected, rel=0.01)
 
 
-def test_halos_hybrid_reaches_97_5_percent_where_exchanges_block_only_with_very_many_local_steps():
-    """There and back on the wire to region 4 takes 22.3 s. Hidden behind computing, 94 local steps would do (4.2)."""
+def test_halos_hybrid_reaches_97_5_percent_only_with_very_many_local_steps_where_groups_wait():
     halos = coarse()
     assert of_bound(halos, hybrid(halos, 2048 // 16)) >= 0.975
-    few = hybrid(halos, 96 // 16)
-    assert of_bound(halos, few) < 0.8
-    assert weighed(halos, [own / max(own, exchange) for own, exchange in rounds(halos, few)]) >= 0.975
+    assert of_bound(halos, hybrid(halos, 96 // 16)) < 0.8
+
+
+def test_halos_hybrid_as_planned_reaches_97_5_percent_of_the_bound():
+    """There and back on the wire to region 4 takes 22.3 s: beside computing, 94 local steps at speed 1 hide it (4.2).
+    Groups beside the server need not be staler for it."""
+    halos = profile("halos")
+    made = search.plan(halos, "hybrid")
+    assert of_bound(halos, made) >= 0.975
+    assert all((job.overlap == 0) == job.name.startswith("r1") for job in made.jobs)
+    rate_1 = max(job.local_steps for job in made.jobs) / max(speeds(halos))
+    assert 94 <= rate_1 <= 104

@@ -31,3 +31,13 @@ def test_other_dtypes_travel_as_float32() -> None:
     state.write(torch.tensor([1.0, 2.0]))
     assert model.weight.dtype == torch.float64
     assert model.weight.tolist() == [[1.0, 2.0]]
+
+
+def test_adding_moves_parameters_and_leaves_statistics_in_their_range() -> None:
+    model = nn.BatchNorm1d(2)
+    state = FlatState([model])
+    state.add(torch.full((state.size,), -5.0))
+    assert model.weight.tolist() == [-4.0, -4.0]
+    assert model.bias.tolist() == [-5.0, -5.0]
+    assert model.running_mean.tolist() == [0.0, 0.0]
+    assert model.running_var.tolist() == [1.0, 1.0]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
@@ -10,7 +11,7 @@ from paceline.errors import ConfigError
 from paceline.ops import Range
 from paceline.running.virtual.schedule import Exchange
 from paceline.running.virtual.turns import Turns
-from paceline.server.client import Client
+from paceline.server.client import Client, Pulled
 from paceline.server.messages import Progress
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
@@ -41,17 +42,20 @@ class Hub:
 
 
 class VirtualClient(Client):
-    """What a group's leader asks of the server, each answered when the schedule has it."""
+    """What a group's leader asks of the server, each answered when the schedule has it; a push and the pull behind it
+    at the latest moment, ``finish``: until then nobody can see that they are late."""
 
     def __init__(self, job: int, hub: Hub, first: int) -> None:
-        self._first, self._job, self._hub, self._turns = first, job, hub, hub.turns
-        self.version = 0
-        self._exchanges: Iterator[Exchange] = iter(())
-        self._now: Exchange | None = None
+        self._job, self._hub, self._turns = job, hub, hub.turns
+        self._begun: list[Callable[[], Pulled | None]] = []
+        self._pulled: Pulled | None = None
+        self._coming: deque[Exchange] = deque()
+        self._leased: deque[Exchange] = deque()
+        self._now = Exchange(-1, Range(0, 0), 0, first)
 
-    def follow(self, exchanges: Iterator[Exchange]) -> None:
+    def follow(self, exchanges: Sequence[Exchange]) -> None:
         """The rounds that will be made."""
-        self._exchanges = exchanges
+        self._coming = deque(exchanges)
 
     def initialise(self, weights: Tensor, progress: Progress) -> None:
         self._turns.wait(self._job, INITIAL)
@@ -67,32 +71,45 @@ class VirtualClient(Client):
         hub.store.copy_to(out)
         return Progress(hub.store.samples, hub.epoch, hub.size, ())
 
-    def lease(self, epoch: int, size: int, want: int, batch: int) -> tuple[Range, int]:
+    def lease(self, epoch: int, size: int, want: int, batch: int, ahead: bool = False) -> tuple[Range, int]:
         hub = self._hub
-        self._now = next(self._exchanges, None)
-        if self._now is None or self._now.epoch != epoch or len(self._now.work) > want:
+        if ahead and self._coming and not self._coming[0].ahead:
+            return Range(size, size), hub.store.samples
+        if not self._coming or self._coming[0].epoch != epoch or len(self._coming[0].work) > want:
             raise ConfigError(
                 f"a group opened epoch {epoch} while samples of the one before are open",
                 remedy="Use run.loader once an epoch, to its end, in every worker.",
             )
+        exchange = self._coming.popleft()
+        self._leased.append(exchange)
         if epoch > hub.epoch:
             hub.epoch, hub.size, hub.done = epoch, size, 0
-        return self._now.work, hub.store.samples if self._now.heard is None else self._now.heard
+        return exchange.work, hub.store.samples if exchange.heard is None else exchange.heard
 
-    def push(self, delta: Tensor, samples: int, steps: int) -> None:
-        if self._now is None:
-            raise RuntimeError("push without a lease")
-        self._turns.wait(self._job, (self._now.found, 1))
-        self._hub.store.push(delta, samples, steps, self.version)
-        self._hub.done += samples
+    def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+        self._now = self._leased.popleft()
+        super().push(delta, samples, steps, basis)
 
-    def pull(self, out: Tensor) -> tuple[int, int]:
-        self._turns.wait(self._job, (self._now.pulled if self._now else self._first, 0))
-        self.version = self._hub.store.copy_to(out)
-        return self._hub.store.samples, 0
+    def pull(self, out: Tensor) -> None:
+        if not self._begun and self._leased:
+            self._now = self._leased.popleft()
+        super().pull(out)
 
     def reduce(self, values: Tensor) -> Tensor:
+        self._settle()
         return values.copy_(self._turns.gather(self._job, values))
 
     def leave(self) -> None:
         """There is nobody to say goodbye to."""
+
+    def _begin(self, work: Callable[[], Pulled | None]) -> None:
+        self._begun.append(work)
+
+    def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+        self._turns.wait(self._job, (self._now.found, 1))
+        self._hub.store.push(delta, samples, steps, basis)
+        self._hub.done += samples
+
+    def _pull(self, out: Tensor) -> Pulled:
+        self._turns.wait(self._job, (self._now.pulled, 0))
+        return Pulled(self._hub.store.copy_to(out), self._hub.store.samples, staleness=0)

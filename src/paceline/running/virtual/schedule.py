@@ -16,7 +16,8 @@ class Exchange:
     """One round of a job with the server: what it leased, trained and pushed, and the version it pulled then.
 
     ``found``: the version that its push found at the server; of no meaning where it leased nothing. ``heard``: samples
-    trained by all groups, as it knew when it got the lease; None: those of the weights it had pulled.
+    trained by all groups, as it knew when it got the lease; None: those that the server has in virtual time.
+    ``ahead``: it was leased before the round before was pushed.
     """
 
     epoch: int
@@ -24,6 +25,7 @@ class Exchange:
     found: int
     pulled: int
     heard: int | None = None
+    ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +59,24 @@ def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
         ranks = range(rank, rank + len(job.workers))
         marks = [mark.values for each in ranks for mark in workers[each].marks if mark.kind == "shares"]
         shares = {int(values["update"]): values["shares"] for values in marks}
-        made.append(Schedule(first, _exchanges(leader, first), starts, stops, shares))
+        made.append(Schedule(first, _exchanges(leader), starts, stops, shares))
         rank = ranks.stop
     return made
 
 
-def _exchanges(leader: WorkerTrace, version: int) -> list[Exchange]:
-    staleness = iter([int(mark.values["versions"]) for mark in leader.marks if mark.kind == "staleness"])
-    exchanges = []
-    for values in (mark.values for mark in leader.marks if mark.kind == "pull" and mark.values["epoch"] >= 0):
-        work = Range(values["start"], values["stop"])
-        found = version + next(staleness) if work else version
-        version = int(values["version"])
-        exchanges.append(Exchange(values["epoch"], work, found, version, values.get("heard")))
-    return exchanges
+def _exchanges(leader: WorkerTrace) -> list[Exchange]:
+    pulls = [mark.values for mark in leader.marks if mark.kind == "pull" and mark.values["epoch"] >= 0]
+    return [
+        Exchange(
+            pull["epoch"],
+            Range(pull["start"], pull["stop"]),
+            found=pull["found"],
+            pulled=pull["version"],
+            heard=pull["heard"],
+            ahead=pull["ahead"],
+        )
+        for pull in pulls
+    ]
 
 
 class Course:

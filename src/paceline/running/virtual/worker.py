@@ -15,7 +15,7 @@ from paceline.cost.rebalance import Balancer
 from paceline.errors import ConfigError
 from paceline.launchers.bootstrap import Launch
 from paceline.observation.recorder import Recorder
-from paceline.ops import Broadcast, Compute, Range
+from paceline.ops import Adopt, Compute, Range
 from paceline.reduction.normalisation import CrossBatchNorm
 from paceline.reduction.window import Window
 from paceline.running.executor import Executor
@@ -106,8 +106,8 @@ class VirtualExecutor(Executor):
             self.finished = self.epoch + 1
         return compute
 
-    def _broadcast(self, broadcast: Broadcast) -> None:
-        super()._broadcast(broadcast)
+    def _adopt(self, adopt: Adopt) -> None:
+        super()._adopt(adopt)
         self.alike = True
 
 
@@ -139,7 +139,7 @@ class VirtualWorker(Worker):
         self.job.turns.check()
         schedule = self.job.course.begin(self.job.number, epoch, size, self.epochs())
         if epoch == 0:
-            self._client.follow(iter(schedule.exchanges))
+            self._client.follow(schedule.exchanges)
         return schedule
 
     def meet(self, given: Things) -> None:
