@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from paceline.cost.memory import HEADROOM
 from paceline.schema.network import Link, Network
 from paceline.schema.profile import DeviceProfile, Profile
 
@@ -26,13 +29,14 @@ def profile(speeds: dict[str, list[float]], batch: int, *, epoch: int = 100, siz
     )  # fmt: skip
 
 
-def memory_profile(batch: int, fixed_seconds: float = 0.0, **keys) -> Profile:
-    """C013: cards of 32 and 24 GB, equally fast; 4 GB and 1 GB a sample."""
+def memory_profile(batch: int, fixed_seconds: float = 0.0, spare: float = HEADROOM, **keys) -> Profile:
+    """C013: cards of 32 and 24 GB, equally fast; 4 GB and 1 GB a sample. They have a part ``spare`` more than that."""
     devices = [
         DeviceProfile(
             group="a", device=f"cuda:{index}", speed=None, threads=1, batch=16, samples_per_second=100.0,
             fixed_seconds=fixed_seconds, sample_seconds=0.01, uuid=f"GPU-{gigabytes}", name=f"{gigabytes} GB",
-            memory_bytes=gigabytes * 10**9, fixed_bytes=4 * 10**9, sample_bytes=1e9, **{"micro_batch": None, **keys},
+            memory_bytes=math.ceil(gigabytes * 10**9 / (1 - spare)), fixed_bytes=4 * 10**9, sample_bytes=1e9,
+            **{"micro_batch": None, **keys},
         )
         for index, gigabytes in enumerate((32, 24))
     ]  # fmt: skip

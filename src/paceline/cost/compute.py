@@ -49,6 +49,12 @@ def curve(worker: WorkerPlan) -> Seconds:
     return lambda samples: -(-samples // cap) * fixed + samples * each
 
 
+def last_micro_batch(worker: WorkerPlan, samples: int) -> int:
+    """Samples of the last micro-batch in an update of ``samples``."""
+    cap = worker.micro_batch
+    return (samples - 1) % cap + 1 if cap and samples else samples
+
+
 def sample_seconds(worker: WorkerPlan) -> float:
     """Seconds that one more sample of a micro-batch takes by the fitted line, without reading it."""
     return worker.sample_seconds or 1 / (worker.solo_samples_per_second or 1.0)

@@ -7,7 +7,7 @@ from paceline.schema.plan import WorkerPlan
 from paceline.schema.profile import DeviceProfile
 
 
-def worker(device: DeviceProfile, headroom: float = memory.HEADROOM) -> WorkerPlan:
+def worker(device: DeviceProfile) -> WorkerPlan:
     """The worker on this device, with no share yet."""
     return WorkerPlan(
         group=device.group,
@@ -15,7 +15,7 @@ def worker(device: DeviceProfile, headroom: float = memory.HEADROOM) -> WorkerPl
         speed=device.speed,
         threads=device.threads,
         share=0,
-        micro_batch=most(device, headroom),
+        micro_batch=most(device),
         solo_samples_per_second=device.samples_per_second,
         fixed_seconds=device.fixed_seconds,
         sample_seconds=device.sample_seconds,
@@ -27,9 +27,9 @@ def worker(device: DeviceProfile, headroom: float = memory.HEADROOM) -> WorkerPl
     )
 
 
-def most(device: DeviceProfile, headroom: float = memory.HEADROOM) -> int | None:
+def most(device: DeviceProfile) -> int | None:
     """Samples that a device takes at once, by its memory where that was measured and by the cluster file."""
     limits = [device.micro_batch] if device.micro_batch is not None else []
     if device.memory_bytes is not None and device.fixed_bytes is not None and device.sample_bytes is not None:
-        limits.append(memory.cap(device.memory_bytes, device.fixed_bytes, device.sample_bytes, headroom))
+        limits.append(memory.cap(device.memory_bytes, device.fixed_bytes, device.sample_bytes))
     return min(limits, default=None)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from paceline.cost.compute import Seconds, curve, sample_seconds
+from paceline.cost.compute import Seconds, curve, last_micro_batch, sample_seconds
 from paceline.cost.network import ring, slowest, to_server, transfer
 from paceline.cost.overlap import reduction
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
@@ -31,13 +31,8 @@ def ends(profile: Profile, workers: Sequence[WorkerPlan]) -> list[Seconds]:
     exchange = reduction(profile.model_bytes, len(workers), link)
 
     def end(worker: WorkerPlan) -> Seconds:
-        own, cap = curve(worker), worker.micro_batch
-
-        def ending(samples: int) -> float:
-            last = own((samples - 1) % cap + 1) if cap and samples else None
-            return exchange.seconds(own(samples), last)
-
-        return ending
+        own = curve(worker)
+        return lambda samples: exchange.seconds(own(samples), own(last_micro_batch(worker, samples)))
 
     return [end(worker) for worker in workers]
 

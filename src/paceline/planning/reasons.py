@@ -103,15 +103,15 @@ def dropped(profile: Profile, made: Plan, full: Plan) -> str:
 
 def without(profile: Profile, made: Plan) -> str:
     """``"without slow (cuda:1)"``: what a plan leaves out of the devices there are."""
-    groups = [(device.group, device.device, device.uuid) for device in profile.devices]
+    left = [device.which for device in profile.devices]
     for worker in made.workers:
-        groups.remove((worker.group, worker.device, worker.uuid))
-    return "without " + _short([f"{group} ({device})" for group, device, _ in groups])
+        left.remove(worker.which)
+    return "without " + _short([f"{group} ({device})" for group, device, _ in left])
 
 
 def alternative(label: str, made: Plan, chosen: Plan) -> Alternative:
     """One that was not taken, with what it would reach and why it was not."""
-    mine, best = made.predicted_samples_per_second or 0.0, chosen.predicted_samples_per_second or 0.0
+    mine, best = made.promised, chosen.promised
     told = f"{_rate(made)} samples/s against {_rate(chosen)}"
     if abs(mine - best) <= SAME * best:
         why = f"As fast: {told}; {_weakness(made)}."
@@ -140,18 +140,14 @@ def _staleness(made: Plan) -> str:
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
     """What the reason adds where one device alone would be faster than the plan that was asked for."""
-    single = max((made for made in found if len(made.workers) == 1), key=_value, default=None)
-    if single is None or _value(single) <= _value(chosen):
+    single = max((made for made in found if len(made.workers) == 1), key=lambda made: made.promised, default=None)
+    if single is None or single.promised <= chosen.promised:
         return ""
     return f" {_name(single.workers[0])} alone would be faster: {_rate(single)} samples/s against {_rate(chosen)}."
 
 
-def _value(made: Plan) -> float:
-    return made.predicted_samples_per_second or 0.0
-
-
 def _rate(made: Plan) -> str:
-    return f"{_value(made):,.0f}" if _value(made) >= 1000 else f"{_value(made):.4g}"
+    return f"{made.promised:,.0f}" if made.promised >= 1000 else f"{made.promised:.4g}"
 
 
 def _name(worker: WorkerPlan) -> str:
@@ -172,12 +168,11 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _missing(all_workers: Sequence[WorkerPlan], kept: Sequence[WorkerPlan]) -> list[WorkerPlan]:
-    left = [(worker.group, worker.device, worker.uuid) for worker in kept]
+    left = [worker.which for worker in kept]
     missing = []
     for worker in all_workers:
-        who = (worker.group, worker.device, worker.uuid)
-        if who in left:
-            left.remove(who)
+        if worker.which in left:
+            left.remove(worker.which)
         else:
             missing.append(worker)
     return missing

@@ -58,9 +58,9 @@ def check(made: Plan, profile: Profile) -> Plan:
         raise ConfigError(f"the server has {made.shards} shards", expected="1, all it can have", remedy="Leave it out.")
     _jobs(made, layout, profile)
     _shares(made, profile)
-    jobs, devices = [], list(profile.devices)
+    jobs, free = [], list(profile.devices)
     for job in made.jobs:
-        workers = [_measured(worker, _taken(worker, devices, profile)) for worker in job.workers]
+        workers = [_measured(worker, _taken(worker, free, profile)) for worker in job.workers]
         jobs.append(job.model_copy(update={"workers": workers}))
     known = {"emulation": profile.emulation, "limit_samples_per_second": profile.limit, "probe_seconds": None}
     return made.model_copy(update={"jobs": jobs, **known})
@@ -74,7 +74,7 @@ def kept(made: Plan, own: Plan) -> Plan:
 
 def compared(made: Plan, own: Plan) -> Plan:
     """A checked and priced plan, beside the planner's own of the same strategy and what that was chosen over."""
-    mine, best = made.predicted_samples_per_second or 0.0, own.predicted_samples_per_second or 0.0
+    mine, best = made.promised, own.promised
     told = f"{mine:.4g} samples/s against {best:.4g} of the planner's own"
     reason = f"Changed by hand: {told}, {mine / best:.1%} of it."
     if not made.rebalance:
@@ -152,7 +152,7 @@ def _taken(worker: WorkerPlan, free: list[DeviceProfile], profile: Profile) -> D
         ConfigError: there is none, or the workers before took all of them.
     """
     for place, device in enumerate(free):
-        if (device.group, device.device, device.uuid) == (worker.group, worker.device, worker.uuid):
+        if device.which == worker.which:
             return free.pop(place)
     known = [f"{device.group} ({device.device})" for device in profile.devices]
     name = f"{worker.group} ({worker.device})"

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from paceline import strategies
-from paceline.cost import memory
-from paceline.cost.compute import sample_seconds
 from paceline.errors import ConfigError
 from paceline.planning import balance, devices, estimate, exchanges, grouping, reasons
 from paceline.planning.grouping import Groups
@@ -23,14 +21,13 @@ CLOSE = 0.8  # of the best by formulas: what promises less is not simulated
 Price = Callable[[Plan], Sequence[float]]  # predicted samples/s of each worker of a plan, in rank order
 
 
-def choose(profile: Profile, strategy: str, price: Price | None = None, headroom: float = memory.HEADROOM) -> Plan:
+def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
     """The plan of ``strategy``, or with ``"auto"`` of whichever promises most, beside the alternatives to it.
 
     Args:
         profile: measured speeds and the global batch.
         strategy: a name of the strategies' table, or ``"auto"``.
         price: predicts what a plan would reach; formulas do, if not given, and for plans that they put far behind.
-        headroom: the part of each device's memory to leave free.
 
     Raises:
         ConfigError: no such strategy, one that only measures, or one that these devices cannot run.
@@ -41,7 +38,7 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
     failed: list[Alternative] = []
     for name in sorted(set(strategies.TABLE) - {strategies.MEASURING}, key=lambda name: name != EXACT):
         try:
-            found += _variants(profile, name, price, headroom)
+            found += _variants(profile, name, price)
         except ConfigError as error:
             if name == strategy:
                 raise
@@ -57,16 +54,16 @@ def choose(profile: Profile, strategy: str, price: Price | None = None, headroom
     )
 
 
-def plan(profile: Profile, strategy: str, price: Price | None = None, headroom: float = memory.HEADROOM) -> Plan:
+def plan(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
     """The plan of one strategy by itself, on the devices that it is fastest on; arguments and errors as ``choose``."""
     strategies.check(strategy)
-    return _variants(profile, strategy, price, headroom)[0][1]
+    return _variants(profile, strategy, price)[0][1]
 
 
 def _best(found: Sequence[Plan]) -> Plan:
     best = found[0]
     for made in found[1:]:
-        if _rate(made) > (1 + WORTH) * _rate(best):
+        if made.promised > (1 + WORTH) * best.promised:
             best = made
     return best
 
@@ -75,15 +72,11 @@ def _first(found: Sequence[tuple[str, Plan]], strategy: str) -> Plan:
     return next(made for _, made in found if made.strategy == strategy)
 
 
-def _rate(made: Plan) -> float:
-    return made.predicted_samples_per_second or 0.0
-
-
-def _variants(profile: Profile, strategy: str, price: Price | None, headroom: float) -> list[tuple[str, Plan]]:
+def _variants(profile: Profile, strategy: str, price: Price | None) -> list[tuple[str, Plan]]:
     """Plans of a strategy that differ in what they leave out or in how they group, each with what to call it; the one
     that stands for the strategy comes first."""
     layout = base.get(strategy).layout
-    workers = [devices.worker(device, headroom) for device in profile.devices]
+    workers = [devices.worker(device) for device in profile.devices]
     if layout.jobs == "groups":
         return _grouped(profile, strategy, price, workers)
     kept = [workers]
@@ -94,8 +87,8 @@ def _variants(profile: Profile, strategy: str, price: Price | None, headroom: fl
     full, *fewer = _confirmed([_made(profile, strategy, {"all": own}) for own in kept], price)
     if not fewer:
         return [(strategy, full)]
-    best, single = max(fewer, key=_rate), fewer[-1]
-    if _rate(full) >= max(_rate(best) / (1 + WORTH), _rate(single)):
+    best, single = max(fewer, key=lambda made: made.promised), fewer[-1]
+    if full.promised >= max(best.promised / (1 + WORTH), single.promised):
         return [(strategy, full), (f"{strategy} {reasons.without(profile, best)}", best)]
     told = f"{best.reason} {reasons.dropped(profile, best, full)}"
     best = best.model_copy(update={"reason": told})
@@ -117,7 +110,7 @@ def _grouped(profile: Profile, strategy: str, price: Price | None, workers: list
         ways["fewer"] = grouping.as_filed(quicker)
     found = _confirmed([_made(profile, strategy, groups) for groups in ways.values()], price)
     named = [(strategy + label, made) for label, made in zip(ways, found, strict=True) if label != "fewer"]
-    if quicker and _rate(found[-1]) > (1 + WORTH) * _rate(found[0]):
+    if quicker and found[-1].promised > (1 + WORTH) * found[0].promised:
         told = f"{found[-1].reason} {reasons.dropped(profile, found[-1], found[0])}"
         label = f"{strategy} {reasons.without(profile, found[-1])}"
         named.append((label, found[-1].model_copy(update={"reason": told})))
@@ -128,8 +121,8 @@ def _confirmed(made: Sequence[Plan], price: Price | None) -> list[Plan]:
     """The plans with their real price, but for those that formulas put far behind; the first one in any case."""
     if price is None:
         return list(made)
-    least = CLOSE * max(map(_rate, made))
-    return [one if place and _rate(one) < least else priced(one, price) for place, one in enumerate(made)]
+    least = CLOSE * max(one.promised for one in made)
+    return [one if place and one.promised < least else priced(one, price) for place, one in enumerate(made)]
 
 
 def _members(groups: Groups) -> set[frozenset[int]]:
@@ -145,7 +138,6 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
     idle = [worker for members in shared.values() for worker in members if not worker.share]
     busy = {name: kept for name, members in shared.items() if (kept := [one for one in members if one.share])}
     jobs = _jobs(profile, busy, layout)
-    each = [sample_seconds(worker) + worker.loading_seconds for worker in map(devices.worker, profile.devices)]
     made = Plan(
         strategy=strategy,
         cluster=profile.cluster,
@@ -153,7 +145,7 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
         global_batch=profile.global_batch,
         jobs=jobs,
         limit_samples_per_second=profile.limit,
-        most_gain=max(each) * sum(1 / c for c in each) / len(each),
+        most_gain=profile.most_gain,
         predicted_staleness=exchanges.staleness([job.overlap for job in jobs]) if layout.server else None,
     )
     reason = (reasons.plan(profile, layout, jobs), reasons.idle(profile, jobs, idle), profile.learning_rate)

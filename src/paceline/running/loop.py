@@ -202,7 +202,7 @@ class Loop:
         self._total = 0
         if compute is None and self._place.probing:
             compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
-        self.watch.in_epoch()
+        self.watch.begin_update()
         self.watch.show(self._executor.samples_seen, self._size * self.epochs, self._worker.progress.samples)
         return compute
 

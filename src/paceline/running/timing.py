@@ -55,7 +55,7 @@ class Stopwatch:
         if self._pacer.speed is not None:
             pace(model, self._settle)
 
-    def in_epoch(self) -> None:
+    def begin_update(self) -> None:
         """An update begins; the first one of an epoch starts the training clock."""
         if self._epoch_start is None:
             self._epoch_start, self._updates = self._clock(), 0

@@ -85,6 +85,11 @@ class Worker:
         workers = self.place.job.workers if self.aligned else [self.place.worker]
         return any(worker.micro_batch is not None for worker in workers)
 
+    @property
+    def shares_updates(self) -> bool:
+        """An update's samples are shared with others."""
+        return self.reduces
+
     def meet(self, given: Things) -> None:
         """Look whether all workers of the job are about to do the same; the first one's loss scale holds for all.
 
@@ -93,7 +98,7 @@ class Worker:
                 no model.
             LinkError: one did not come.
         """
-        if self.reduces and any(isinstance(optimizer, LBFGS) for optimizer in given.optimizers):
+        if self.shares_updates and any(isinstance(optimizer, LBFGS) for optimizer in given.optimizers):
             raise ConfigError(
                 "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
                 remedy="Use an optimizer without a closure, or --strategy alone.",

@@ -36,6 +36,11 @@ class WorkerPlan(Record):
     uuid: str | None = None
     name: str | None = None
 
+    @property
+    def which(self) -> tuple[str, str, str | None]:
+        """What tells this device from all others."""
+        return self.group, self.device, self.uuid
+
 
 class Alternative(Record):
     """What this plan was chosen over, and why it lost. Rates are samples/s; None: it cannot run here."""
@@ -62,8 +67,8 @@ class JobPlan(Record):
 class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
 
-    ``rule``: what a server does with a push. ``shards``: ports that the server is split over. ``most_gain``: what any
-    split can gain over an even one (R_max = max c * mean(1/c), with c the seconds of a sample). ``rebalance``:
+    ``rule``: what a server does with a push. ``shards``: ports that the server is split over. ``most_gain``: see
+    ``Profile``. ``rebalance``:
     shares may follow measured times, in strategies that do so. ``resume``: the checkpoint it goes on from.
     """
 
@@ -93,6 +98,11 @@ class Plan(Record):
         jobs = list(self.jobs)
         jobs[job] = jobs[job].model_copy(update={"workers": workers})
         return self.model_copy(update={"jobs": jobs})
+
+    @property
+    def promised(self) -> float:
+        """Predicted samples/s; 0 if nothing is."""
+        return self.predicted_samples_per_second or 0.0
 
     @property
     def workers(self) -> list[WorkerPlan]:

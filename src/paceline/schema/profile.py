@@ -63,6 +63,11 @@ class DeviceProfile(Record):
     sample_bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @property
+    def which(self) -> tuple[str, str, str | None]:
+        """What tells this device from all others."""
+        return self.group, self.device, self.uuid
+
+    @property
     def whole_sample_seconds(self) -> float:
         """What one sample more costs, with reading it."""
         return (self.sample_seconds or 1 / self.samples_per_second) + self.loading_seconds
@@ -88,6 +93,13 @@ class Profile(Record):
     network: Network = Network()
     pairs: tuple[Pair, ...] = ()
     devices: Annotated[list[DeviceProfile], Field(min_length=1)]
+
+    @property
+    def most_gain(self) -> float:
+        """What any split of samples can gain over an even one by speed alone: R_max = max c * mean(1/c), with c the
+        seconds of a sample."""
+        each = [device.whole_sample_seconds for device in self.devices]
+        return max(each) * sum(1 / c for c in each) / len(each)
 
     @property
     def limit(self) -> float:

@@ -6,6 +6,7 @@ import simpy
 
 from paceline.cost.network import slowest
 from paceline.cost.overlap import reduction
+from paceline.observation import metrics
 from paceline.ops import Operation
 from paceline.schema.network import Link, Network
 from paceline.schema.plan import JobPlan, Plan
@@ -54,15 +55,11 @@ def operations(plan: Plan, epoch_samples: int, epochs: int = 1) -> list[list[Ope
 
 
 def rate(trace: Trace) -> float:
-    """Samples/s of all workers from the first start to the last stop of an epoch; 0 if no time passed."""
-    marks = [mark.values for worker in trace.workers for mark in worker.marks if mark.kind == "epoch"]
+    """Samples/s of all workers while they trained; 0 if no time passed."""
     spans = {id(worker.spans): worker.spans for worker in trace.workers}  # of workers that are alike one list
     trained = {key: sum(span.samples for span in some) for key, some in spans.items()}
-    samples = sum(trained[id(worker.spans)] for worker in trace.workers)
-    if not samples or not marks:
-        return 0.0
-    start, stop = min(mark["start"] for mark in marks), max(mark["stop"] for mark in marks)
-    return samples / float(stop - start)
+    passed = metrics.training_seconds(trace)
+    return sum(trained[id(worker.spans)] for worker in trace.workers) / passed if passed else 0.0
 
 
 class Simulation:

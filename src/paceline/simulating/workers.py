@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
-from paceline.cost.compute import seconds
+from paceline.cost.compute import curve, last_micro_batch
 from paceline.cost.network import transfer
 from paceline.cost.overlap import Reduction
 from paceline.ops import Adopt, Barrier, Compute, Lease, Operation, Pull, Push, Range, Rebalance, Update
@@ -48,7 +48,7 @@ class Worker:
     ) -> None:
         self.job, self.ranks = job, [first + place for place in alike.places]
         self._plan = job.workers[alike.places[0]]
-        seconds(self._plan, samples=0)  # a worker that was not measured is refused before the clock starts
+        self._seconds = curve(self._plan)
         self._simulation, self._clock = simulation, simulation.clock
         self._alike, self._gate, self._shares, (self._wire, self._reduction) = alike, gate, shares, ring
         self._pace = Pace(simulation.scenario, self.ranks[0], self._plan.spread)
@@ -158,23 +158,19 @@ class Worker:
                 raise DifferError
             self._uneven.append((len(self.spans), sizes))
         self._parts = self._alike.parts(compute.part)
-        work = seconds(self._plan, samples)
+        work = self._seconds(samples)
         took = self._pace.seconds(start, work)
         yield self._clock.timeout(took)
         self._span("compute", start, samples)
         if compute.peers > 1:
             computed = self._clock.now
-            hidden = seconds(self._plan, self._last_micro_batch(samples)) / work if work else 1.0
+            hidden = self._seconds(last_micro_batch(self._plan, samples)) / work if work else 1.0
             whole = compute.total == self._alike.member.batch
             self._shares.took(self._alike.places, took / work if whole and work else 0.0)
             until = yield self._gate.arrive(start + self._reduction.seconds(took, hidden * took))
             if until > self._clock.now:
                 yield self._clock.timeout(until - self._clock.now)
             self._span("exchange", computed)
-
-    def _last_micro_batch(self, samples: int) -> int:
-        most = self._plan.micro_batch or max(samples, 1)
-        return samples - (-(-samples // most) - 1) * most if samples else 0
 
     def _update(self, update: Update) -> Steps:
         yield from ()
@@ -244,7 +240,7 @@ class Worker:
         for (at, _), size in zip(self._uneven, sizes, strict=True):
             if at + 1 >= len(spans):  # the end came in the middle of it, at a place of its own for each
                 raise DifferError
-            start, computed = spans[at].start, spans[at].start + seconds(self._plan, size)
+            start, computed = spans[at].start, spans[at].start + self._seconds(size)
             spans[at] = Span("compute", start, computed, size)
             spans[at + 1] = Span("exchange", computed, spans[at + 1].stop)
         return spans

@@ -78,7 +78,7 @@ def test_c037_a_card_named_twice_and_an_unknown_one_are_refused():
 
 
 def test_c036_shares_and_caps_follow_the_card_and_not_its_number():
-    made = plan(memory_profile(48), "allreduce", headroom=0.0)
+    made = plan(memory_profile(48), "allreduce")
     turned = located(made, [card(0, "GPU-24"), card(1, "GPU-32")])
     assert [(worker.uuid, worker.device, worker.share, worker.micro_batch) for worker in turned.workers] == [
         ("GPU-32", "cuda:1", 28, 28), ("GPU-24", "cuda:0", 20, 20),

@@ -98,15 +98,15 @@ def test_an_unknown_strategy_is_refused_with_the_nearest_name():
     [(40, 0.0, [20, 20]), (48, 0.0, [28, 20]), (48, 0.1, [28, 20]), (60, 0.0, [30, 30]), (60, 0.1, [30, 30])],
 )
 def test_c013_a_larger_card_takes_what_the_smaller_one_cannot_hold(batch, fixed, expected):
-    made = plan(memory_profile(batch, fixed), "allreduce", headroom=0.0)
+    made = plan(memory_profile(batch, fixed), "allreduce")
     assert [worker.micro_batch for worker in made.workers] == [28, 20]
     assert shares(made) == expected
     assert ("as far as it holds its share at once" in made.reason) is (batch < 60)
 
 
 def test_c013_headroom_is_left_and_the_cluster_files_own_limit_stands():
-    assert [worker.micro_batch for worker in plan(memory_profile(40), "allreduce").workers] == [24, 17]
-    limited = plan(memory_profile(40, micro_batch=18), "allreduce", headroom=0.0)
+    assert [worker.micro_batch for worker in plan(memory_profile(40, spare=0.0), "allreduce").workers] == [24, 17]
+    limited = plan(memory_profile(40, micro_batch=18), "allreduce")
     assert [worker.micro_batch for worker in limited.workers] == [18, 18]
 
 

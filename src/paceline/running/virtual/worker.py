@@ -9,7 +9,6 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
-from torch.optim import LBFGS
 
 from paceline.cost.rebalance import Balancer
 from paceline.errors import ConfigError
@@ -28,7 +27,6 @@ from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.settings import Settings
 from paceline.schema.trace import Mark
 from paceline.server.client import Client
-from paceline.state.things import Things
 from paceline.strategies.base import get
 
 
@@ -142,20 +140,16 @@ class VirtualWorker(Worker):
             self._client.follow(schedule.exchanges)
         return schedule
 
-    def meet(self, given: Things) -> None:
-        if len(self.job.planned.workers) > 1 and any(isinstance(optimizer, LBFGS) for optimizer in given.optimizers):
-            raise ConfigError(
-                "LBFGS looks at its loss in mid-step, and each of the workers that reduce together has another",
-                remedy="Use an optimizer without a closure, or --strategy alone.",
-            )
-        super().meet(given)
+    @property
+    def shares_updates(self) -> bool:
+        return len(self.job.planned.workers) > 1
 
     def normalise(self, models: list[nn.Module], window: Window) -> None:
         super().normalise(models, window)
         layers = [layer for model in models for layer in model.modules()]
         own = [layer for layer in layers if isinstance(layer, _BatchNorm) and not isinstance(layer, CrossBatchNorm)]
         drops = [layer for layer in layers if isinstance(layer, _DropoutNd) and layer.p > 0]
-        split = len(self.job.planned.workers) > 1 or self._pieces
+        split = self.shares_updates or self._pieces
         if not any(isinstance(layer, CrossBatchNorm) for layer in layers):
             self.by_parts = split and bool(own or drops)
         elif split and (own or self._pieces):
