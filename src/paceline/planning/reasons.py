@@ -135,7 +135,7 @@ def _weakness(made: Plan) -> str:
 
 
 def _staleness(made: Plan) -> str:
-    return f"a mean staleness of {made.predicted_staleness or 0.0:.3g}"
+    return f"a mean staleness of {_short_number(made.predicted_staleness or 0.0)}"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
@@ -147,7 +147,11 @@ def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
 
 
 def _rate(made: Plan) -> str:
-    return f"{made.promised:,.0f}" if made.promised >= 1000 else f"{made.promised:.4g}"
+    return _short_number(made.promised)
+
+
+def _short_number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _name(worker: WorkerPlan) -> str:

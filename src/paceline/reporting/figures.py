@@ -29,9 +29,9 @@ FRAME_PIXELS = 38
 PARTS = {"busy": ("compute",), "loading": ("load",), "exchanging": ("send", "exchange"), "waiting": ("wait",)}
 
 
-def picked(items: Sequence[Item]) -> Sequence[Item]:
-    """At most ``ROWS`` of the items, evenly spread, the first among them."""
-    return items[:: max(1, math.ceil(len(items) / ROWS))]
+def picked(items: Sequence[Item], most: int = ROWS) -> Sequence[Item]:
+    """At most ``most`` of the items, evenly spread, the first among them."""
+    return items[:: max(1, math.ceil(len(items) / most))]
 
 
 def line_colour(run: int) -> str:

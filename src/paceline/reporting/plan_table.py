@@ -11,9 +11,12 @@ from rich.text import Text
 from paceline.cost import memory
 from paceline.hardware.facts import Card
 from paceline.reporting import text
+from paceline.reporting.figures import picked
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 
+MOST = 128  # rows of a table; of more devices some are picked
+LEFT_OUT = "left out"
 UUID_CHARACTERS = 12  # "GPU-" and 8 digits: enough to name a card in a cluster file
 
 
@@ -34,10 +37,12 @@ def profile(measured: Profile) -> Table:
     table = _table(f"Devices of {measured.cluster}", measured.emulation)
     for name in ("group", "device", "batch", "samples/s"):
         table.add_column(name, justify="left" if name in ("group", "device") else "right")
-    for device in measured.devices:
+    shown = picked(measured.devices, MOST)
+    for device in shown:
         table.add_row(*map(Text, (device.group, device.device, f"{device.batch}", f"{device.samples_per_second:,.0f}")))
     table.add_section()
     table.add_row("limit", "", "", f"{measured.limit:,.0f}")
+    table.caption = _picked(len(shown), len(measured.devices))
     return table
 
 
@@ -52,20 +57,27 @@ def plan(made: Plan, measured: Profile | None = None) -> Table:
         table.add_column(name)
     for name in ("share", "local steps", "solo samples/s", "predicted", *kept):
         table.add_column(name, justify="right")
+    rows: list[tuple[str, ...]] = []
     for job in made.jobs:
         for worker in job.workers:
-            own = devices.get(_key(worker))
+            own = devices.get(worker.which)
             device = own.pop(0) if own else None
             taken = min(worker.share, worker.micro_batch or worker.share)
             numbers = [f"{worker.share}", _steps(job), text.number(worker.solo_samples_per_second)]
             numbers += [text.number(worker.predicted_samples_per_second), *(_memory(device, taken) for _ in kept)]
-            table.add_row(*map(Text, (job.name, worker.group, worker.device, *_card(worker, named), *numbers)))
+            rows.append((job.name, worker.group, worker.device, *_card(worker, named), *numbers))
     for device in (device for own in devices.values() for device in own):
         numbers = ["0", "", text.number(device.samples_per_second), "", *("" for _ in kept)]
-        row = ("left out", device.group, device.device, *_card(device, named), *numbers)
-        table.add_row(*map(Text, row), style="dim")
-    table.caption = _caption(made)
+        rows.append((LEFT_OUT, device.group, device.device, *_card(device, named), *numbers))
+    shown = picked(rows, MOST)
+    for row in shown:
+        table.add_row(*map(Text, row), style="dim" if row[0] == LEFT_OUT else None)
+    table.caption = "\n".join(filter(None, (_picked(len(shown), len(rows)), _caption(made)))) or None
     return table
+
+
+def _picked(shown: int, total: int) -> str | None:
+    return f"{shown} of {total:,} devices shown, evenly picked" if shown < total else None
 
 
 def _steps(job: JobPlan) -> str:
@@ -132,14 +144,10 @@ def _caption(made: Plan) -> str | None:
     return of if stale is None else f"{of}, mean staleness {stale:.3g}"
 
 
-def _key(device: WorkerPlan | DeviceProfile) -> tuple[str, str, str | None]:
-    return device.group, device.device, device.uuid
-
-
 def _by_device(measured: Profile) -> dict[tuple[str, str, str | None], list[DeviceProfile]]:
     found: dict[tuple[str, str, str | None], list[DeviceProfile]] = {}
     for device in measured.devices:
-        found.setdefault(_key(device), []).append(device)
+        found.setdefault(device.which, []).append(device)
     return found
 
 

@@ -41,6 +41,13 @@ def test_c037_a_plan_lists_the_name_and_the_start_of_the_uuid() -> None:
     assert row.split() == ["all", "a", "cuda:1", "RTX", "3090", "GPU-8f3a1c2e", "5", "1", "-", "-"]
 
 
+def test_of_very_many_devices_some_are_shown_and_it_says_so() -> None:
+    few, many = (printed(plan_table.plan(plan(*[CPU] * count))) for count in (128, 1000))
+    assert (few.count(" cpu "), "shown" in few) == (128, False)
+    assert many.count(" cpu ") <= 128
+    assert "125 of 1,000 devices shown, evenly picked" in many
+
+
 def test_a_plan_without_cards_has_no_columns_for_them() -> None:
     assert "UUID" not in printed(plan_table.plan(plan(CPU)))
 
