@@ -13,6 +13,7 @@ import typer
 from paceline import api, strategies
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
+from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.server import rules
 from paceline.strategies.base import get
@@ -32,8 +33,7 @@ ClusterFile = Annotated[
     Optional[Path],  # noqa: UP045
     typer.Option("--cluster", help="cluster.yaml; without it, this host as it is.", show_default=False),
 ]
-Strategy = Annotated[str, typer.Option("--strategy", help=_strategies())]
-PlannedStrategy = Annotated[
+Strategy = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--strategy", help=f"{_strategies()}. Without it, allreduce, or that of the plan.", show_default=False
@@ -108,6 +108,26 @@ SimulatedOut = Annotated[
 Checkpoint = Annotated[Path, typer.Argument(help="A folder that `run.save` wrote.", show_default=False)]
 ProbeSeconds = Annotated[float, typer.Option("--probe-seconds", help="How long to measure.", min=0.1)]
 Json = Annotated[bool, typer.Option("--json", help="Figures as JSON on standard output, everything else elsewhere.")]
+
+
+def check_strategy(strategy: str | None, plan: Path | None, flag: str) -> None:
+    """Raises ConfigError for one that is none, or one beside the plan that ``flag`` names."""
+    if strategy is None:
+        return
+    strategies.check(strategy)
+    if plan is not None:
+        raise ConfigError(
+            f"{flag} already holds the strategy", remedy="Leave out --strategy, or change it in the file."
+        )
+
+
+def planned(measured: Profile, strategy: str | None, plan: Path | None) -> Plan:
+    """The plan in a file, checked and priced, or that of a strategy.
+
+    Raises:
+        ConfigError: the file or the strategy is no good.
+    """
+    return api.plan(measured, strategy or "allreduce") if plan is None else api.check(measured, Plan.read(plan))
 
 
 def typed() -> str:

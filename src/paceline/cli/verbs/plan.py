@@ -11,15 +11,13 @@ import typer
 from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
-from paceline.errors import ConfigError
 from paceline.reporting import plan_table
-from paceline.schema.plan import Plan
 
 
 def command(
     profile: flags.KnownProfile = None,
     cluster: flags.KnownCluster = None,
-    strategy: flags.PlannedStrategy = None,
+    strategy: flags.Strategy = None,
     check: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("--check", help="A plan.yaml that was changed by hand: can it run, how fast?", show_default=False),
@@ -32,12 +30,11 @@ def command(
 ) -> None:
     """From a profile to shares and local steps, with the reason, the speed it predicts and what it was chosen over."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
+    flags.check_strategy(strategy, check, "--check")
     measured = flags.measured(profile, cluster)
-    if check is not None and strategy is not None:
-        raise ConfigError(
-            "--check already holds the strategy", remedy="Leave out --strategy, or change it in the file."
-        )
-    made = api.plan(measured, strategy or "allreduce") if check is None else api.check(measured, Plan.read(check))
+    made = flags.planned(measured, strategy, check)
+    if out is not None:
+        api.write_plan(out, made)
     if json:
         typer.echo(made.model_dump_json(indent=2))
     terminal.table(plan_table.plan(made, measured))
@@ -49,5 +46,4 @@ def command(
         if table is not None:
             terminal.table(table)
     if out is not None:
-        api.write_plan(out, made)
         terminal.say(f"plan: {out}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from paceline import api, strategies, tables
+from paceline import api, tables
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
@@ -23,7 +23,7 @@ def command(
     recipe: flags.Recipe,
     arguments: flags.Arguments = None,
     cluster: flags.ClusterFile = None,
-    strategy: flags.PlannedStrategy = None,
+    strategy: flags.Strategy = None,
     emulation: flags.Emulation = None,
     profile: flags.ProfileFile = None,
     plan: flags.PlanFile = None,
@@ -64,10 +64,7 @@ def _check(
     strategy: str | None, rule: str | None, plan: Path | None, profile: Path | None, machines: Path | str | None
 ) -> None:
     """Raises ConfigError for names that are none, and for flags that say what a file says."""
-    if strategy is not None:
-        strategies.check(strategy)
-        if plan is not None:
-            raise ConfigError("--plan already holds the strategy", remedy="Leave out --strategy.")
+    flags.check_strategy(strategy, plan, "--plan")
     if rule is not None:
         tables.check("rule", rules.TABLE, rule)
     if profile is not None and machines is not None:

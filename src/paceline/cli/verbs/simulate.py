@@ -26,7 +26,8 @@ def command(
     profile: flags.KnownProfile = None,
     arguments: flags.Arguments = None,
     cluster: flags.KnownCluster = None,
-    strategy: flags.Strategy = "allreduce",
+    strategy: flags.Strategy = None,
+    plan: flags.PlanFile = None,
     epochs: flags.Epochs = 1,
     updates: flags.Updates = None,
     jitter: flags.Jitter = 0.0,
@@ -39,12 +40,13 @@ def command(
 ) -> None:
     """Run a strategy's own program in virtual time and show what it would reach."""
     terminal = Terminal(sys.stderr if json else sys.stdout)
+    flags.check_strategy(strategy, plan, "--plan")
     scenario = Scenario(jitter, seed, _faults("--slow", slow, _slow), _faults("--kill", kill, _kill))
     words = [*([profile] if profile and cluster and train else []), *(arguments or ())]
     measured = flags.measured(None if cluster and train else profile, cluster)
     _check(words, train, (epochs, updates) != (1, None))
     recipe = api.Recipe(train, tuple(words)) if train else None
-    made = api.plan(measured, strategy)
+    made = flags.planned(measured, strategy, plan)
     folder = _claimed(recipe, out)
     if recipe is None:
         trace = api.simulate(measured, made, epochs=epochs, updates=updates, scenario=scenario)
