@@ -1,11 +1,13 @@
 """What plans predict against what emulated runs reach, side by side.
 
-paceline bench prediction            four clusters, about 25 minutes on two cores
+paceline bench prediction            four clusters, about 30 minutes on two cores
 paceline bench prediction --quick    mixed4 alone
 
-The clusters are mixed4, two_groups and two that are drawn anew each time. Each run has a probe of its own just before
-it, for a shared machine drifts, and no figure of the run flows back into its prediction. Bars: mean error at most 5 %,
-none above 10 %.
+The clusters are mixed4, two_groups and two that are drawn anew each time, slowed to what leaves most of this machine to
+communication (``CORES``), as devices that compute would. What a device of each group then takes for a batch is measured
+once; from then on the emulated devices keep to it whatever the machine does, which by its CPU time alone drifts by more
+than the bars. Each run has a probe of its own, which knows of the devices only what it measures, and no figure of the
+run flows back into its prediction. Bars: mean error at most 5 %, none above 10 %.
 """
 
 from __future__ import annotations
@@ -21,38 +23,65 @@ from rich.table import Table
 
 from paceline import api
 from paceline.launchers.folder import RunFolder
-from paceline.schema.cluster import Cluster, GroupSpec
+from paceline.schema.cluster import Cluster, GroupSpec, Work
+from paceline.schema.profile import Profile
 from paceline.schema.summary import Summary
 
 HOME = Path(__file__).resolve().parents[1]
 STRATEGIES = ("allreduce_even", "allreduce", "hybrid")
 MEAN_BAR, WORST_BAR = 0.05, 0.10
-CORES = (0.7, 1.4)  # of this machine's two, that all devices of a drawn cluster ask for
+DRAWN_CORES = (0.7, 1.4)  # that all devices of a drawn cluster ask for
+CORES = 0.7  # of this machine's two, that all devices of a cluster get
+DATA = ("--data", "fashion-mnist", "--epochs", "1", "--samples", "20000")
+QUIET = api.Watcher(show=lambda line: None)
 
 
 def drawn(seed: int) -> Cluster:
-    """Two to four devices in two or three groups, each with a speed of its own, that this machine can emulate."""
+    """Two to four devices in two or three groups, each with a speed of its own."""
     chance = random.Random(seed)
     while True:
         groups = [
             GroupSpec(name=name, devices=chance.randint(1, 2), speed=round(chance.uniform(0.12, 0.6), 2))
             for name in ("first", "second", "third")[: chance.randint(2, 3)]
         ]
-        asked = sum(group.size * (group.speed or 0.0) for group in groups)
-        if sum(group.size for group in groups) <= 4 and CORES[0] <= asked <= CORES[1]:
-            return Cluster(name=f"drawn{seed}", emulation="pacing", groups=groups)
+        made = Cluster(name=f"drawn{seed}", emulation="pacing", groups=groups)
+        if sum(group.size for group in groups) <= 4 and DRAWN_CORES[0] <= asked(made) <= DRAWN_CORES[1]:
+            return made
+
+
+def asked(machines: Cluster) -> float:
+    """Cores that its devices ask for."""
+    return sum(group.size * (group.speed or 0.0) for group in machines.groups)
+
+
+def steady(machines: Cluster, recipe: api.Recipe, folder: Path) -> Cluster:
+    """The same, slowed to ``CORES``, of devices that keep to what they take now."""
+    factor = min(1.0, CORES / asked(machines))
+    slowed = [group.model_copy(update={"speed": factor * (group.speed or 1.0)}) for group in machines.groups]
+    measured = api.probe(machines.model_copy(update={"groups": slowed}), recipe, RunFolder(folder), watcher=QUIET)
+    work = Work(name=recipe.script.stem, global_batch=measured.global_batch, epoch_samples=measured.epoch_samples)
+    groups = [group.model_copy(update=_times(group.name, measured)) for group in slowed]
+    told = ", ".join(f"{group.name} {group.size} x {1 / (group.sample_seconds or 1):,.0f}/s" for group in groups)
+    print(f"{machines.name}: {told}, which is {factor:.2f} of its speeds", flush=True)
+    return machines.model_copy(update={"groups": groups, "work": work})
+
+
+def _times(group: str, measured: Profile) -> dict[str, float]:
+    like = [device for device in measured.devices if device.group == group]
+    return {
+        "fixed_seconds": statistics.fmean(device.fixed_seconds for device in like),
+        "sample_seconds": statistics.fmean(device.whole_sample_seconds for device in like),
+    }
 
 
 def runs(machines: Cluster, folder: Path) -> list[Summary]:
     """One run of each strategy, each planned from a probe of its own."""
-    recipe = api.Recipe(
-        HOME / "recipes" / "classify.py", ("--data", "fashion-mnist", "--epochs", "1", "--samples", "20000")
-    )
-    quiet, found = api.Watcher(show=lambda line: None), []
+    recipe, found = api.Recipe(HOME / "recipes" / "classify.py", DATA), []
+    devices = steady(machines, recipe, folder)
     for strategy in STRATEGIES:
-        measured = api.probe(machines, recipe, RunFolder(folder), watcher=quiet)
+        measured = api.probe(devices, recipe, RunFolder(folder), watcher=QUIET)
         made = api.plan(measured, strategy)
-        found.append(api.run(made, recipe, RunFolder(folder / strategy), command=" ".join(sys.argv), watcher=quiet))
+        found.append(api.run(made, recipe, RunFolder(folder / strategy), command=" ".join(sys.argv), watcher=QUIET))
         print(f"{machines.name} {strategy}: {_errors(found[-1])}", flush=True)
     return found
 
@@ -69,8 +98,6 @@ def main() -> None:
     seed = int(time.time()) % 100_000
     ready = [api.cluster(HOME / "clusters" / f"{name}.yaml") for name in ("mixed4", "two_groups")]
     clusters = ready[:1] if quick else [*ready, drawn(seed), drawn(seed + 1)]
-    for machines in clusters[2:]:
-        print(f"{machines.name}: {', '.join(f'{g.name} {g.devices} x {g.speed}' for g in machines.groups)}", flush=True)
     folder = HOME / "runs" / "bench-prediction"
     found = [run for machines in clusters for run in runs(machines, folder / machines.name)]
     sys.exit(0 if report(found) else 1)

@@ -1,40 +1,56 @@
-"""Pacing: work of d CPU seconds takes d / speed seconds. Needs no root; communication is not slowed, as on a GPU.
+"""Pacing: computing takes as long as on a slower device. Needs no root; communication is not slowed, as on a GPU.
 
 handed over                             last bucket    backward ends    next batch
 |- layer - rest - layer - rest - ... - layer - rest -|--- waited ---|- step - rest -|
-                each rest ends at handed over + waited + d / speed
+                each rest ends at handed over + waited + what a device of that pace would have taken so far
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+
+from paceline.schema.profile import Pace
+
+KEPT = 0.9  # of what a micro-batch was known to work, when another one of its size is done
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What a pacer goes by: seconds, seconds of this thread on a CPU, and a way to rest."""
+
+    now: Callable[[], float] = time.monotonic
+    cpu: Callable[[], float] = time.thread_time
+    rest: Callable[[float], None] = time.sleep
 
 
 class Pacer:
-    """Makes one worker as slow as ``speed`` of a core.
+    """Makes one worker as slow as a device that is not there.
 
-    Work is read off the thread's CPU clock and rest ends at the moment a device of that speed would be done. So waiting
-    for peers inside backward is not slowed, and a delay by another emulated device on the same core comes out of the
-    rest. One compute thread a worker is assumed (``threads: 1`` in the plan).
+    With a ``speed``, work of d CPU seconds takes d / speed. With a ``pace``, a micro-batch takes what is known of the
+    device, however fast this host is at the moment, as long as it is faster than that; within the micro-batch time goes
+    on as the work does. One compute thread a worker is assumed (``threads: 1`` in the plan).
+
+    Work is read off the thread's CPU clock and rest ends at the moment the device would be done. So waiting for peers
+    inside backward is not slowed, and a delay by another emulated device on the same core comes out of the rest.
     """
 
-    def __init__(
-        self,
-        speed: float | None,
-        clock: Callable[[], float] = time.monotonic,
-        cpu_clock: Callable[[], float] = time.thread_time,
-        rest: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self.speed = speed
-        self._clock, self._cpu_clock, self._rest = clock, cpu_clock, rest
+    def __init__(self, speed: float | None, pace: Pace | None = None, clocks: Clocks = Clocks()) -> None:
+        self._speed, self._pace, self._clocks = speed, pace, clocks
         self._computing = False
         self._start = self._cpu_start = 0.0
+        self._samples, self._works = 0, dict[int, float]()  # CPU seconds of a whole micro-batch, by its samples
 
-    def begin(self) -> None:
-        """Computing starts here; what the thread did before is not paced."""
-        self._computing = True
-        self._start, self._cpu_start = self._clock(), self._cpu_clock()
+    @property
+    def slows(self) -> bool:
+        """There is anything to do."""
+        return self._speed is not None or self._pace is not None
+
+    def begin(self, samples: int) -> None:
+        """Computing a micro-batch of ``samples`` starts here; what the thread did before is not paced."""
+        self._computing, self._samples = True, samples
+        self._start, self._cpu_start = self._clocks.now(), self._clocks.cpu()
 
     def left_out(self, seconds: float, worked: float) -> None:
         """So long the worker did not compute but sent, or waited for others; the thread ``worked`` so long for that."""
@@ -43,18 +59,31 @@ class Pacer:
 
     def worked(self) -> float:
         """CPU seconds of this thread."""
-        return self._cpu_clock()
+        return self._clocks.cpu()
+
+    def settle(self) -> None:
+        """Rest until such a device would be done with what was computed since ``begin``."""
+        if self._computing and self.slows:
+            self._rest(self._due(self._clocks.cpu() - self._cpu_start))
 
     def end(self) -> None:
         """Computing ends here; what the thread does from now on is not paced."""
-        self.settle()
+        if self._computing and self._pace is not None:
+            worked, known = self._clocks.cpu() - self._cpu_start, self._works.get(self._samples)
+            self._works[self._samples] = worked if known is None else KEPT * known + (1 - KEPT) * worked
+            self._rest(self._pace.seconds(self._samples))
+        else:
+            self.settle()
         self._computing = False
 
-    def settle(self) -> None:
-        """Rest until a device of this speed would be done with what was computed since ``begin``."""
-        if self.speed is None or not self._computing:
-            return
-        due = self._start + (self._cpu_clock() - self._cpu_start) / self.speed
-        left = due - self._clock()
+    def _due(self, worked: float) -> float:
+        """Seconds after the start at which the device would have done so much."""
+        if self._pace is None:
+            return worked / (self._speed or 1.0)
+        whole, works = self._pace.seconds(self._samples), self._works.get(self._samples)
+        return whole * min(1.0, worked / works) if works else 0.0
+
+    def _rest(self, due: float) -> None:
+        left = self._start + due - self._clocks.now()
         if left > 0.0:
-            self._rest(left)
+            self._clocks.rest(left)

@@ -13,6 +13,7 @@ def worker(device: DeviceProfile) -> WorkerPlan:
         group=device.group,
         device=device.device,
         speed=device.speed,
+        pace=device.pace,
         threads=device.threads,
         share=0,
         micro_batch=most(device),

@@ -9,6 +9,7 @@ from paceline.hardware.cores import threads
 from paceline.hardware.facts import CPU, Card, find
 from paceline.schema.cluster import Cluster, GroupSpec
 from paceline.schema.plan import JobPlan, Plan, WorkerPlan
+from paceline.schema.profile import Pace
 
 
 def probe_plan(
@@ -34,6 +35,7 @@ def probe_plan(
             group=group.name,
             device=device,
             speed=group.speed,
+            pace=_pace(group) if cluster.emulation == "pacing" else None,
             threads=each,
             share=0,
             micro_batch=group.micro_batch,
@@ -51,6 +53,12 @@ def probe_plan(
         reason=f"Each of {len(workers)} devices trains alone for {duration:g} s while the others do the same.",
         probe_seconds=duration,
     )
+
+
+def _pace(group: GroupSpec) -> Pace | None:
+    if group.sample_seconds is None:
+        return None
+    return Pace(fixed_seconds=group.fixed_seconds, sample_seconds=group.sample_seconds)
 
 
 def located(made: Plan, cards: Sequence[Card]) -> Plan:

@@ -66,6 +66,7 @@ def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace, even: int) ->
         group=worker.group,
         device=worker.device,
         speed=worker.speed,
+        pace=worker.pace,
         threads=worker.threads,
         micro_batch=worker.micro_batch,
         batch=usual.samples,

@@ -41,7 +41,8 @@ class Stopwatch:
         self._recorder, self._clock, self._sent = recorder, recorder.clock, sent
         self._device, self._cuda, self._fixed = place.device, place.device.type == "cuda", 0
         self._worker, self._updates, self._took = place.worker, 0, 0.0
-        self._pacer = Pacer(place.worker.speed if place.plan.emulation == "pacing" else None)
+        paced = place.plan.emulation == "pacing"
+        self._pacer = Pacer(place.worker.speed, place.worker.pace) if paced else Pacer(None)
         self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
@@ -52,7 +53,7 @@ class Stopwatch:
 
     def follow(self, model: nn.Module) -> None:
         """Pace the computing of ``model``, if this device is emulated by pacing."""
-        if self._pacer.speed is not None:
+        if self._pacer.slows:
             pace(model, self._settle)
 
     def begin_update(self) -> None:
@@ -71,7 +72,7 @@ class Stopwatch:
 
     def computing(self, samples: int) -> None:
         """The loop was handed ``samples`` samples."""
-        self._pacer.begin()
+        self._pacer.begin(samples)
         self._since, self._samples, self._unpaced = self._clock(), samples, self._sent()
         self._sent_before = self._unpaced[0]
         self._moments, self._sending = [self._moment()], []

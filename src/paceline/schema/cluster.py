@@ -18,7 +18,7 @@ class GroupSpec(Record):
 
     ``devices`` is a number of devices, or their names: torch's (``"cuda:0"``), or a UUID or the start of one
     (``"GPU-8f3a1c2e"``), which stays with the card whatever the order.
-    ``speed`` emulates a device as that part of one CPU core.
+    ``speed`` emulates a device as that part of one CPU core; under pacing, known times do so exactly.
     ``micro_batch`` is the most samples a device takes at once.
     ``sample_seconds`` and ``fixed_seconds`` are known times of each device, of a batch of b samples
     ``fixed_seconds + b * sample_seconds``: with them a cluster is planned and simulated without being here.
@@ -72,7 +72,8 @@ class Cluster(Record):
             named = f"group '{group.name}'"
             if self.emulation == "none" and group.speed is not None:
                 raise ValueError(f"{named} has a speed but emulation is none; set emulation: pacing or cgroups")
-            if self.emulation != "none" and group.speed is None:
+            paced = self.emulation == "pacing" and group.sample_seconds is not None
+            if self.emulation != "none" and group.speed is None and not paced:
                 raise ValueError(f"{named} has no speed but emulation is {self.emulation}; give it one")
             if (self.work is None) != (group.sample_seconds is None):
                 raise ValueError(f"{named}: sample_seconds and work go together; give both, for all groups, or neither")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from paceline.schema.cluster import Emulation
-from paceline.schema.profile import Point
+from paceline.schema.profile import Pace, Point
 from paceline.schema.record import Record
 
 Positive = Annotated[int, Field(ge=1)]
@@ -17,12 +17,13 @@ class WorkerPlan(Record):
     """One worker. ``share``: its samples of one update (0 before the global batch is known).
 
     It takes ``fixed_seconds`` for a micro-batch and ``sample_seconds`` for each sample in it. ``uuid`` and ``name`` are
-    the card's, where they are known.
+    the card's, where they are known. ``speed`` and ``pace`` emulate a device.
     """
 
     group: str
     device: str
     speed: float | None = None
+    pace: Pace | None = None
     threads: Positive
     share: Annotated[int, Field(ge=0)]
     micro_batch: Positive | None = None

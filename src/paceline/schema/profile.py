@@ -36,6 +36,17 @@ class RatePoint(Record):
     rates: list[float]
 
 
+class Pace(Record):
+    """What an emulated device takes for a micro-batch of b samples: ``fixed_seconds + b * sample_seconds``."""
+
+    fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+    def seconds(self, samples: int) -> float:
+        """Of a micro-batch; 0 without samples."""
+        return self.fixed_seconds + samples * self.sample_seconds if samples else 0.0
+
+
 class DeviceProfile(Record):
     """One device. ``samples_per_second`` is its solo speed on batches of ``batch`` samples, optimizer step included.
 
@@ -47,6 +58,7 @@ class DeviceProfile(Record):
     group: str
     device: str
     speed: float | None
+    pace: Pace | None = None
     threads: Annotated[int, Field(ge=1)]
     micro_batch: int | None
     batch: Annotated[int, Field(ge=1)]

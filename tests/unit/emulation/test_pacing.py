@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline.emulation.pacing import Pacer
+from paceline.emulation.pacing import Clocks, Pacer
+from paceline.schema.profile import Pace
 
 
 class Thread:
@@ -24,8 +25,8 @@ class Thread:
         self.rests.append(seconds)
         self.now += seconds
 
-    def pacer(self, speed: float | None) -> Pacer:
-        return Pacer(speed, clock=lambda: self.now, cpu_clock=lambda: self.worked, rest=self.rest)
+    def pacer(self, speed: float | None, pace: Pace | None = None) -> Pacer:
+        return Pacer(speed, pace, Clocks(lambda: self.now, lambda: self.worked, self.rest))
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def thread() -> Thread:
 @pytest.mark.parametrize("speed", [0.25, 0.5, 0.18, 1.0])
 def test_two_seconds_of_work_take_two_over_speed(thread: Thread, speed: float) -> None:
     pacer, start = thread.pacer(speed), thread.now
-    pacer.begin()
+    pacer.begin(8)
     thread.work(2.0)
     pacer.settle()
     assert thread.now - start == pytest.approx(2.0 / speed)
@@ -44,7 +45,7 @@ def test_two_seconds_of_work_take_two_over_speed(thread: Thread, speed: float) -
 
 def test_a_device_that_is_not_slowed_never_rests(thread: Thread) -> None:
     pacer = thread.pacer(None)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(5.0)
     pacer.settle()
     assert thread.rests == []
@@ -53,7 +54,7 @@ def test_a_device_that_is_not_slowed_never_rests(thread: Thread) -> None:
 def test_what_was_done_before_begin_is_not_paced(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
     thread.work(50.0)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0)
     pacer.settle()
     assert thread.rests == [1.0]
@@ -61,7 +62,7 @@ def test_what_was_done_before_begin_is_not_paced(thread: Thread) -> None:
 
 def test_what_is_done_after_the_end_is_not_paced(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0)
     pacer.end()
     thread.work(50.0)
@@ -71,7 +72,7 @@ def test_what_is_done_after_the_end_is_not_paced(thread: Thread) -> None:
 
 def test_many_short_rests_are_as_long_as_one(thread: Thread) -> None:
     pacer, start = thread.pacer(0.25), thread.now
-    pacer.begin()
+    pacer.begin(8)
     for _ in range(8):
         thread.work(0.125)
         pacer.settle()
@@ -82,7 +83,7 @@ def test_many_short_rests_are_as_long_as_one(thread: Thread) -> None:
 
 def test_a_delay_by_another_process_comes_out_of_the_rest(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0, delayed=0.4)
     pacer.settle()
     assert thread.rests == pytest.approx([0.6])
@@ -90,7 +91,7 @@ def test_a_delay_by_another_process_comes_out_of_the_rest(thread: Thread) -> Non
 
 def test_a_delay_longer_than_the_rest_leaves_none(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0, delayed=3.0)
     pacer.settle()
     assert thread.rests == []
@@ -98,7 +99,7 @@ def test_a_delay_longer_than_the_rest_leaves_none(thread: Thread) -> None:
 
 def test_waiting_for_peers_is_neither_slowed_nor_taken_for_rest(thread: Thread) -> None:
     pacer, start = thread.pacer(0.5), thread.now
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0)
     thread.wait(7.0)
     pacer.left_out(7.0, 0.0)
@@ -108,7 +109,7 @@ def test_waiting_for_peers_is_neither_slowed_nor_taken_for_rest(thread: Thread) 
 
 def test_what_is_worked_to_send_is_not_slowed(thread: Thread) -> None:
     pacer, start = thread.pacer(0.1), thread.now
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0)
     before = pacer.worked()
     thread.work(0.5, delayed=0.2)
@@ -119,7 +120,7 @@ def test_what_is_worked_to_send_is_not_slowed(thread: Thread) -> None:
 
 def test_settling_twice_rests_once(thread: Thread) -> None:
     pacer = thread.pacer(0.5)
-    pacer.begin()
+    pacer.begin(8)
     thread.work(1.0)
     pacer.settle()
     pacer.settle()
@@ -128,8 +129,46 @@ def test_settling_twice_rests_once(thread: Thread) -> None:
 
 def test_the_real_clocks_are_the_default() -> None:
     rests: list[float] = []
-    pacer = Pacer(0.001, rest=rests.append)
-    pacer.begin()
+    pacer = Pacer(0.001, clocks=Clocks(rest=rests.append))
+    pacer.begin(8)
     sum(range(200_000))
     pacer.settle()
     assert len(rests) == 1
+
+
+def test_a_device_of_known_times_takes_them_however_fast_the_host_is(thread: Thread) -> None:
+    pacer = thread.pacer(None, Pace(fixed_seconds=1.0, sample_seconds=0.5))
+    for worked, delayed in ((2.0, 0.0), (3.0, 0.0), (1.0, 1.5), (4.9, 0.0)):
+        start = thread.now
+        pacer.begin(8)
+        thread.work(worked, delayed)
+        pacer.end()
+        assert thread.now - start == pytest.approx(5.0)
+    start = thread.now
+    pacer.begin(0)
+    thread.work(0.5)
+    pacer.end()
+    assert thread.now - start == pytest.approx(0.5)
+
+
+def test_within_a_micro_batch_known_times_go_on_as_the_work_does(thread: Thread) -> None:
+    pacer = thread.pacer(0.5, Pace(sample_seconds=1.0))
+    for update in range(2):
+        start = thread.now
+        pacer.begin(8)
+        thread.work(1.0)
+        pacer.settle()
+        assert thread.now - start == pytest.approx(2.0 if update else 1.0)  # what there is to do it knows afterwards
+        pacer.left_out(10.0, 0.0)
+        thread.wait(10.0)
+        thread.work(3.0)
+        pacer.end()
+        assert thread.now - start == pytest.approx(18.0)
+
+
+def test_work_that_is_slower_than_known_is_not_slowed_further(thread: Thread) -> None:
+    pacer = thread.pacer(None, Pace(sample_seconds=0.1))
+    pacer.begin(8)
+    thread.work(2.0)
+    pacer.end()
+    assert thread.rests == []
