@@ -22,6 +22,7 @@ def worker(device: DeviceProfile) -> WorkerPlan:
         sample_seconds=device.sample_seconds,
         table=device.table,
         loading_seconds=device.loading_seconds,
+        handling_seconds=device.handling_seconds,
         spread=device.spread,
         uuid=device.uuid,
         name=device.name,

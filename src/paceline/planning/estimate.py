@@ -3,7 +3,7 @@
 synchronous   X = B / max_i end_i(b_i)                    end_i: of computing b_i samples and of the exchange
 groups        X = sum_j K_j B_j / R_j                      R_j = K_j T_j + max(0, x_j - O_j T_j) + u_j
               T_j: of one update, x_j: of one exchange with the server, beside which O_j updates are made,
-              u_j: of the leader's weights on their way to the group's other members
+              u_j: of the part of it that the devices themselves do
 server        load = S sum_j f_j / beta                   f_j = 1 / R_j
 """
 
@@ -53,21 +53,25 @@ def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan], crowd: int
     """
     way = to_server(profile.network, workers[0].group).link
     rate = min(way.bytes_per_second, _port(profile) / crowd)
-    return 2 * (way.latency + profile.model_bytes / rate) + _sharing_seconds(profile, workers)
+    link = 2 * (way.latency + profile.model_bytes / rate) + profile.network.server_seconds
+    return link + _own_seconds(profile, workers)
 
 
-def _sharing_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
-    """Seconds in which the leader's weights reach the group's other members, beside which nobody computes."""
-    if len(workers) == 1:
-        return 0.0
-    return transfer(slowest(profile.network, [worker.group for worker in workers]), profile.model_bytes)
+def _own_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
+    """Those of them in which nobody of the group computes: the leader takes what was learned out of its device and puts
+    new weights in, and so do the other members once they have them."""
+    leader, *others = workers
+    if not others:
+        return leader.handling_seconds
+    shared = transfer(slowest(profile.network, [worker.group for worker in workers]), profile.model_bytes)
+    return leader.handling_seconds + shared + max(other.handling_seconds for other in others) / 2
 
 
 def round_seconds(profile: Profile, job: JobPlan, crowd: int = 1) -> float:
     """Seconds from one exchange of a group to the next; ``crowd`` as for ``exchange_seconds``."""
-    update, shared = update_seconds(profile, job.workers), _sharing_seconds(profile, job.workers)
-    left = exchange_seconds(profile, job.workers, crowd) - shared - job.overlap * update
-    return job.local_steps * update + max(0.0, left) + shared
+    update, own = update_seconds(profile, job.workers), _own_seconds(profile, job.workers)
+    left = exchange_seconds(profile, job.workers, crowd) - own - job.overlap * update
+    return job.local_steps * update + max(0.0, left) + own
 
 
 def rates(profile: Profile, made: Plan) -> list[float]:

@@ -75,6 +75,7 @@ def device(worker: WorkerPlan, timing: Timing, trace: WorkerTrace, even: int) ->
         sample_seconds=per_sample,
         table=timing.points,
         loading_seconds=timing.loading_seconds,
+        handling_seconds=next((mark.values["handling"] for mark in trace.marks if mark.kind == "wires"), 0.0),
         spread=timing.spread,
         uuid=worker.uuid,
         name=worker.name,

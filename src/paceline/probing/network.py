@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Sequence
 
 from paceline.schema.network import Link, Network
@@ -31,7 +32,13 @@ def network(trace: Trace, workers: Sequence[WorkerPlan]) -> Network:
             ports[group] = Link(bytes_per_second=fastest.bytes_per_second, latency=fastest.latency)
     usual = sorted(found, key=lambda pair: pair.bytes_per_second)[len(found) // 2]
     default = Link(bytes_per_second=usual.bytes_per_second, latency=usual.latency)
-    return Network(default=default, inside=inside, ports=ports, across=_of_a_ring(marks[0].values["all"], len(groups)))
+    return Network(
+        default=default,
+        inside=inside,
+        ports=ports,
+        across=_of_a_ring(marks[0].values["all"], len(groups)),
+        server_seconds=statistics.median(mark.values["serving"] for mark in marks.values()),
+    )
 
 
 def pairs(trace: Trace) -> tuple[Pair, ...]:

@@ -38,6 +38,7 @@ from paceline.schema.settings import Settings
 from paceline.server.client import Client
 from paceline.server.ledger import Replica
 from paceline.server.messages import MOST_VALUES, Progress
+from paceline.state import handling
 from paceline.state.flat import FlatState
 from paceline.state.things import Things
 from paceline.strategies.base import get
@@ -152,7 +153,7 @@ class Worker:
         if self.place.probing:
             groups = [worker.group for worker in self.place.job.workers]
             self.executor.at_barrier = lambda: self.recorder.mark(
-                "wires", **wires.measure(groups, 4 * state.size, self.place.device)
+                "wires", **wires.measure(groups, 4 * state.size, self.place.device), **handling.measure(state)
             )
         if not isinstance(self._source, ServerSource):
             return

@@ -38,6 +38,7 @@ class Network(Record):
     across: what a ring over all devices amounts to, where an all-reduce over them was measured.
     between: wires between two groups, tighter than the ports of both.
     server: the port of each shard of the parameter server, shared by all groups.
+    server_seconds: of the server's own work for a push and a pull, beside which it serves no other.
     server_at: the group whose ``between`` wires lead to the server too; the server then stands there.
     """
 
@@ -47,6 +48,7 @@ class Network(Record):
     across: Link | None = None
     between: tuple[Between, ...] = ()
     server: Link | None = None
+    server_seconds: Seconds = 0.0
     server_at: str | None = None
 
     def over(self, measured: Network) -> Network:

@@ -32,6 +32,7 @@ class WorkerPlan(Record):
     sample_seconds: Annotated[float, Field(gt=0)] | None = None
     table: tuple[Point, ...] = ()
     loading_seconds: Annotated[float, Field(ge=0)] = 0.0
+    handling_seconds: Annotated[float, Field(ge=0)] = 0.0
     spread: Annotated[float, Field(ge=0)] = 0.0
     predicted_samples_per_second: float | None = None
     uuid: str | None = None

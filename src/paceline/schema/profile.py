@@ -52,7 +52,9 @@ class DeviceProfile(Record):
 
     A batch of b samples takes ``fixed_seconds + b * sample_seconds``, fitted to the measured ``table``; of the device's
     ``memory_bytes`` it needs ``fixed_bytes + b * sample_bytes``, where that could be measured. ``loading_seconds``: of
-    reading one sample, which comes on top. ``spread``: standard deviation of a batch's time, relative to its mean.
+    reading one sample, which comes on top. ``handling_seconds``: of taking what was learned out of the device and
+    putting new weights in, for one exchange with a server. ``spread``: standard deviation of a batch's time, relative
+    to its mean.
     """
 
     group: str
@@ -67,6 +69,7 @@ class DeviceProfile(Record):
     sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     table: tuple[Point, ...] = ()
     loading_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    handling_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     spread: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     uuid: str | None = None
     name: str | None = None

@@ -110,7 +110,7 @@ class Server:
         self._clock, self._network, self._shards, self._bytes = clock, network, shards, model_bytes
         self._wires = Wires(clock)
         self._ledger = Ledger()
-        self._changed = clock.event()
+        self._changed, self._lock = clock.event(), simpy.Resource(clock)
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
         self.version = 0
         self.marks: list[Mark] = []
@@ -130,6 +130,7 @@ class Server:
     def push(self, job: str, group: str, basis: int) -> Generator[simpy.Event, Any, int]:
         """Send what was learned from version ``basis`` from the leader's ``group``; returns its staleness."""
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "in", self._bytes)
+        yield from self._work()
         staleness = self.version - basis
         self.version += 1
         if (work := self._ledger.settle(job)) is not None:
@@ -140,9 +141,17 @@ class Server:
 
     def pull(self, group: str) -> Generator[simpy.Event, Any, int]:
         """Receive the weights that are newest when asked for; returns their version."""
+        yield from self._work()
         version = self.version
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "out", self._bytes)
         return version
+
+    def _work(self) -> Steps:
+        """The server's own part of a push or a pull."""
+        if self._network.server_seconds:
+            with self._lock.request() as turn:
+                yield turn
+                yield self._clock.timeout(self._network.server_seconds / 2)
 
     def lose(self, job: str) -> None:
         """The job is dead: what it has leased is free again."""

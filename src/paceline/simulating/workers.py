@@ -191,8 +191,11 @@ class Worker:
         return shares
 
     def _push(self, push: Push) -> Steps:
-        yield from ()
         if self._alike.member.leads:
+            start = self._clock.now
+            yield from self._handle()
+            if self._clock.now > start:
+                self._span("exchange", start)
             self._link.begin(self._send(self._rounds.push().basis))
 
     def _pull(self, pull: Pull) -> Steps:
@@ -207,10 +210,18 @@ class Worker:
         if self._version is not None:
             self._mark("pull", **self._rounds.adopt(self._version, self._staleness))
             self._version = None
+            yield from self._handle()
         if len(self.job.workers) > 1:
             yield self._gate.arrive()
             yield self._clock.timeout(transfer(self._wire, self._simulation.workload.model_bytes))
+            if not self._alike.member.leads:
+                yield from self._handle()
         self._span("exchange", start)
+
+    def _handle(self) -> Steps:
+        """Take what was learned out of the device, or put new weights in."""
+        if self._plan.handling_seconds:
+            yield self._clock.timeout(self._plan.handling_seconds / 2)
 
     def _send(self, basis: int) -> Steps:
         self._staleness = yield from self._server.push(self.job.name, self._plan.group, basis)

@@ -31,6 +31,7 @@ def traced(groups: str, rates: dict[tuple[int, int], float] | None = None) -> tu
                 for other in range(rank + 1, len(groups))
                 for rate in [(rates or {}).get((rank, other), RATE)]
             ],
+            "serving": 0.001 * (rank + 1),
         }
         traces.append(WorkerTrace(rank, group, "cpu", "lab1", 1, marks=[Mark("wires", 0.0, told)]))
     return Trace(traces), workers
@@ -65,3 +66,7 @@ def test_noise_that_makes_more_bytes_faster_makes_no_infinite_wire():
 
 def test_one_worker_has_no_wires():
     assert network(Trace([WorkerTrace(0, "a", "cpu", "lab1", 1)]), traced("a")[1]) == Network()
+
+
+def test_the_servers_own_work_is_that_of_the_middle_host():
+    assert network(*traced("abc")).server_seconds == pytest.approx(0.002)

@@ -216,3 +216,16 @@ def test_a_plan_without_speeds_cannot_be_simulated():
 def test_a_trace_is_marked_as_simulated_and_an_empty_one_has_no_rate():
     assert simulate(planned("alone", [1.0], 4), Workload(4)).simulated
     assert rate(Trace([])) == 0.0
+
+
+def test_what_devices_and_server_do_for_an_exchange_comes_beside_the_wires():
+    """Two groups are done at once; the server serves one after the other. A member puts new weights in by itself."""
+    network = Network(default=FREE.default, server_seconds=2.0)
+    pair = [worker("a", 1.0, 10).model_copy(update={"handling_seconds": 1.0}) for _ in range(2)]
+    single = worker("b", 1.0, 10).model_copy(update={"handling_seconds": 1.0})
+    jobs = [JobPlan(name="a", workers=pair), JobPlan(name="b", workers=[single])]
+    first, second, third = simulate(made("hybrid", *jobs), Workload(30, model_bytes=0, network=network)).workers
+    done = [next(mark.at for mark in one.marks if mark.kind == "staleness") for one in (third, first)]
+    assert done == [11.5, 12.5]
+    ends = [next(span.stop for span in one.spans if span.stop > 12.5) for one in (third, first, second)]
+    assert ends == [14.0, 15.0, 15.5]
