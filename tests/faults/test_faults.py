@@ -41,6 +41,29 @@ def test_a_worker_that_leaves_early_is_named_and_not_its_peers_complaint(start: 
     assert "the recipe ended in the middle of an epoch" in errors
 
 
+@pytest.mark.parametrize("end", ["sys.exit(0)", "os._exit(0)"])
+@pytest.mark.parametrize("strategy", ["allreduce", "hybrid"])
+def test_a_recipe_that_ends_in_mid_epoch_as_if_all_was_well_is_no_success(
+    end: str, strategy: str, tmp_path: Path
+) -> None:
+    recipe = (
+        ENDLESS.partition("        if number == 5")[0] + f"        if number == 5:\n            import sys; {end}\n"
+    )
+    with pytest.raises(WorkerError, match=r"ended in the middle of an epoch"):
+        harness.run(harness.plan(strategy, [harness.worker(8)]), recipe, tmp_path)
+
+
+def test_a_loop_that_trains_nothing_is_told_so(tmp_path: Path) -> None:
+    recipe = (
+        "import torch, paceline\nfrom torch.utils.data import TensorDataset\n"
+        "run = paceline.init(global_batch=8)\nmodel = torch.nn.Linear(1, 1)\n"
+        "model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))\n"
+        "for epoch in run.epochs(1):\n    for x in run.loader(TensorDataset(torch.zeros(32, 1))):\n        model(x[0])\n"
+    )
+    with pytest.raises(WorkerError, match=r"an epoch without run\.backward and without a step"):
+        harness.run(harness.plan("allreduce", [harness.worker(8)]), recipe, tmp_path)
+
+
 def test_a_full_disk_does_not_stop_the_workers(tmp_path: Path) -> None:
     """Their lines are read to the end, though they cannot be kept: /dev/full stands for the log."""
     (tmp_path / "run" / "logs").mkdir(parents=True)

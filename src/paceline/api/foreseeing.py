@@ -77,7 +77,16 @@ def check(profile: Profile, made: Plan) -> Plan:
 
 
 def write_plan(path: Path, made: Plan) -> None:
-    """The plan as YAML, to be read and changed."""
+    """The plan as YAML, to be read and changed.
+
+    Raises:
+        ConfigError: there is something else at ``path``.
+    """
+    if path.is_file():
+        try:
+            Plan.read(path)
+        except ConfigError:
+            raise ConfigError(f"{path} exists and is no plan", remedy="Choose another --out.") from None
     write_atomically(path, review.document(made))
 
 
@@ -147,8 +156,10 @@ def _events(scenario: Scenario, trace: Trace) -> list[Event]:
         Event(at=slow.at, kind="fault", what=f"rank {slow.rank} computes {slow.factor:g} times as long from here on")
         for slow in scenario.slow
     ]
-    faults += [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in scenario.kill]
-    return [fault for fault in faults if fault.at <= end]
+    seen = [fault for fault in faults if fault.at <= end]
+    dead = {worker.group for worker in trace.workers if not worker.complete}
+    died = [kill for kill in scenario.kill if kill.at <= end or kill.group in dead]
+    return seen + [Event(at=kill.at, kind="lost", what=f"group '{kill.group}' died") for kill in died]
 
 
 def _price(profile: Profile, made: Plan) -> Sequence[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from datetime import datetime
@@ -137,7 +138,10 @@ def typed() -> str:
 
 def folder(out: Path | None, name: str) -> RunFolder:
     """``--out``, or a fresh folder under ``runs/``."""
-    return RunFolder(out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}")
+    if out is not None:
+        return RunFolder(out)
+    fresh = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    return RunFolder(fresh if not fresh.exists() else fresh.with_name(f"{fresh.name}-{os.getpid()}"))
 
 
 def measured(profile: str | None, cluster: Path | None) -> Profile:

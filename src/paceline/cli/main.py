@@ -14,6 +14,8 @@ from paceline.errors import LaunchError, PacelineError
 # Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
+STOPPED = 130  # exit code after Ctrl-C
+
 app = typer.Typer(
     help="Train one model on devices of different speed at close to the sum of their speeds.",
     no_args_is_help=True,
@@ -38,6 +40,8 @@ def main() -> None:
     """Run the command line; ends the process with the documented exit code."""
     try:
         code = app(standalone_mode=False)
+        if code == STOPPED:  # typer has caught Ctrl-C
+            print("error: stopped.", file=sys.stderr)
     except PacelineError as error:
         print(f"error: {error}", file=sys.stderr)
         code = error.exit_code
@@ -49,7 +53,7 @@ def main() -> None:
         code = 2
     except (typer.Abort, KeyboardInterrupt):
         print("error: stopped.", file=sys.stderr)
-        code = 130
+        code = STOPPED
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from paceline.cost.network import ring
 from paceline.schema.network import Link
 
 FIRST_BYTES, MORE_BYTES = 1 << 20, 25 << 20  # as reduction.buckets fills them; a bucket may be larger by a parameter
+MOST_BUCKETS = 1000
 FORWARD = 1 / 3  # of a batch's compute: backward does about twice the work of forward
 
 
@@ -49,18 +51,17 @@ def reduction(size: int, workers: int, link: Link) -> Reduction:
     Backward fills buckets at an even pace, the last one at its end.
     """
     sizes = buckets(size)
-    taus = [ring(link, one, workers) for one in sizes]
-    full, left, filled = [], [], 0
-    for place, one in enumerate(sizes):
-        filled += one
-        full.append(FORWARD + (1 - FORWARD) * filled / size if size else 1.0)
-        left.append(sum(taus[place:]))
-    return Reduction(tuple(full), tuple(left))
+    full = [FORWARD + (1 - FORWARD) * filled / size if size else 1.0 for filled in accumulate(sizes)]
+    left = [*accumulate(ring(link, one, workers) for one in reversed(sizes))]
+    return Reduction(tuple(full), tuple(reversed(left)))
 
 
 def buckets(size: int) -> Sequence[int]:
-    """Bytes of each bucket, in the order in which they leave; one empty bucket if there is nothing to send."""
-    sizes = [min(size, FIRST_BYTES)]
-    while (rest := size - sum(sizes)) > 0:
-        sizes.append(min(rest, MORE_BYTES))
-    return sizes
+    """Bytes of each bucket, in the order in which they leave; one empty bucket if there is nothing to send.
+
+    Of a model so large that there would be more than ``MOST_BUCKETS``, several count as one.
+    """
+    first = min(size, FIRST_BYTES)
+    more = max(MORE_BYTES, -(-(size - first) // MOST_BUCKETS))
+    whole, rest = divmod(size - first, more)
+    return [first, *[more] * whole, *([rest] if rest else [])]

@@ -17,6 +17,7 @@ from paceline.schema.record import write_atomically
 
 INSTALLED = (str(Path(__file__).parents[1]), sys.prefix, sys.base_prefix, "<")  # no line of these is the user's
 
+END = b'["end"]\n'  # of a worker's trace
 _ASK = "If nobody did that, look for the out-of-memory killer in `dmesg`; then start the run again."
 
 
@@ -80,6 +81,15 @@ def raised(errors: Path) -> dict[str, Any] | None:
     return min(records, key=lambda record: (_echo(record), record["at"]))
 
 
+def unfinished(traces: Path, ranks: range) -> int | None:
+    """The first of these workers that has begun a trace and has not ended it."""
+    for rank in ranks:
+        path = traces / f"{rank:05d}.jsonl"
+        if path.exists() and path.read_bytes()[-len(END) :] != END:
+            return rank
+    return None
+
+
 def overfull(errors: Path) -> tuple[int, int, int] | None:
     """Job and rank of the worker whose lack of memory ended the run, and the samples it had at once; None if another
     reason did, or it had a single one."""
@@ -125,6 +135,11 @@ def explain(folder: RunFolder, name: str, code: int, errors: Path) -> WorkerErro
         error = WorkerError(f"{record['type']}: {record['message']}", where=record["where"], remedy=f"See {errors}.")
         error.exit_code = record["exit_code"] or WorkerError.exit_code
         return error
+    if code == 0:
+        return WorkerError(
+            f"a worker of job '{name}' ended in the middle of an epoch, as if all was well",
+            remedy="Does the recipe call os._exit, or end before its loops do?",
+        )
     said = _last_words(errors)
     quoted = f" after it said: {said.rstrip('.')}" if said else ""
     return WorkerError(f"job '{name}' ended with exit code {code}{quoted}", remedy=f"See {errors}.")

@@ -142,8 +142,17 @@ class Supervisor:
                     continue
                 child.drained()
                 del jobs[name]
-                if child.code != 0:
+                if child.code != 0 or self._early(child):
                     self._failed(child, others=bool(jobs))
+
+    def _early(self, child: Child) -> bool:
+        """A worker of the job ended in the middle of its training, though not in error."""
+        before, job = 0, child.name.removeprefix("job-")
+        for plan in self._plan.jobs:
+            if plan.name == job:
+                return failures.unfinished(self.folder.traces, range(before, before + len(plan.workers))) is not None
+            before += len(plan.workers)
+        return False
 
     def _failed(self, child: Child, others: bool) -> None:
         error = failures.explain(self.folder, child.name.removeprefix("job-"), child.code or 0, child.errors)

@@ -21,11 +21,11 @@ def merge(folder: Path) -> Trace:
         WorkerError: no worker wrote anything.
         ConfigError: a file is no trace.
     """
+    files = {path.name: lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))}
     try:
-        files = {path.name: lines for path in sorted(folder.glob("*.jsonl")) if (lines := _lines(path))}
         return _merged(files, folder)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ConfigError(f"a trace in {folder} is damaged: {error!r}", remedy="Run it again.") from error
+        raise ConfigError(f"a trace in {folder} is damaged", remedy="Run it again.") from error
 
 
 def write(trace: Trace, folder: Path) -> None:
@@ -64,11 +64,13 @@ def _merged(files: dict[str, list[Any]], folder: Path) -> Trace:
 
 def _lines(path: Path) -> list[Any]:
     lines = []
-    for text in path.read_text().splitlines():
+    for text in path.read_text(errors="replace").splitlines():
         try:
             lines.append(json.loads(text))
         except json.JSONDecodeError:
             break
+    if lines and not (isinstance(lines[0], dict) and all(isinstance(line, list) for line in lines[1:])):
+        raise ConfigError(f"{path} is no trace", remedy="Run it again.")
     return lines
 
 

@@ -17,6 +17,7 @@ Groups = dict[str, list[WorkerPlan]]
 LIKE = 1.1  # times of a sample that are no further apart than this are one speed
 FAST = 0.5  # of the rate inside a group: a wire to another group that is no slower joins the two
 ALL_SETS = 32  # devices up to which each number of left out ones is tried
+LONGEST = 60  # name of a group
 SETS = 3  # of devices that are looked at closely
 
 
@@ -48,7 +49,7 @@ def by_speed(workers: Sequence[WorkerPlan], network: Network) -> Groups:
                 break
         else:
             found.append([worker])
-    names = ["+".join(dict.fromkeys(worker.group for worker in members)) for members in found]
+    names = [_named(list(dict.fromkeys(worker.group for worker in members))) for members in found]
     groups = Groups()
     for place, (name, members) in enumerate(zip(names, found, strict=True)):
         number = f"-{names[:place].count(name) + 1}" if names.count(name) > 1 else ""
@@ -74,6 +75,12 @@ def sets(profile: Profile, workers: Sequence[WorkerPlan]) -> list[list[WorkerPla
     promising = sorted(found, key=lambda own: estimate.together(profile, own))
     fastest = [min(workers, key=lambda worker: estimate.update_seconds(profile, [_whole(profile, worker)]))]
     return [*promising[:SETS], fastest]
+
+
+def _named(groups: Sequence[str]) -> str:
+    """What a group made of these is called: a file carries its name."""
+    joined = "+".join(groups)
+    return joined if len(joined) <= LONGEST else f"{groups[0][:LONGEST]}+{len(groups) - 1}"
 
 
 def _halving(by_time: Sequence[WorkerPlan]) -> list[int]:

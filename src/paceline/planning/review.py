@@ -22,7 +22,7 @@ HEADER = """\
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
 #   overlap        how many of them it makes while an exchange is on its way; left out: it waits for it
 #   rebalance      false: shares stay, whatever is measured while it runs; so do shares that you have changed
-#   jobs           take a worker out, or move it to another group (hybrid); its share goes to others
+#   jobs           take a worker out and give its share to others, or move it to another group (hybrid)
 # Then:  paceline plan PROFILE --check THIS_FILE
 # Times and predictions are measured or computed: changing them changes nothing.
 """
@@ -121,7 +121,7 @@ def _jobs(made: Plan, layout: Layout, profile: Profile) -> None:
                 expected=f"at most {most}, its local steps" if most else "none, as there is no server to exchange with",
                 remedy="Lower it, or leave it out.",
             )
-        if layout.server and job.local_steps * sum(job.shares) > profile.epoch_samples:
+        if layout.server and job.local_steps > 1 and job.local_steps * sum(job.shares) > profile.epoch_samples:
             raise ConfigError(
                 f"job '{job.name}' would train {job.local_steps} x {sum(job.shares)} samples between two exchanges",
                 expected=f"no more than an epoch, {profile.epoch_samples}", remedy="Lower its local_steps.",

@@ -118,11 +118,19 @@ def _grouped(profile: Profile, strategy: str, price: Price | None, workers: list
 
 
 def _confirmed(made: Sequence[Plan], price: Price | None) -> list[Plan]:
-    """The plans with their real price, but for those that formulas put far behind; the first one in any case."""
+    """The plans with their real price, but for those that formulas put far behind the best of these; the first one in
+    any case."""
     if price is None:
         return list(made)
-    least = CLOSE * max(one.promised for one in made)
-    return [one if place and one.promised < least else priced(one, price) for place, one in enumerate(made)]
+    found = [priced(made[0], price), *made[1:]]
+    by_formula = sorted(range(1, len(made)), key=lambda place: -made[place].promised)
+    best = found[0].promised
+    for place in by_formula:
+        if made[place].promised < CLOSE * best:
+            break
+        found[place] = priced(made[place], price)
+        best = max(best, found[place].promised)
+    return found
 
 
 def _members(groups: Groups) -> set[frozenset[int]]:

@@ -30,6 +30,7 @@ class Window:
         self.update = 0
         self.stepped = 0  # the update in which an optimizer stepped last
         self.steps = 0  # updates in which one did
+        self.backwards = 0
         self.in_backward = False  # run.backward is at work
         self.reduced = False  # the update's gradient is there
         self.accumulating = False
@@ -60,6 +61,7 @@ class Window:
                 remedy="Raise micro_batch in the cluster file, or lower the global batch.",
             )
         self._backward_passed = True
+        self.backwards += 1
         self.accumulating = not (self.first and self.last)
 
     def step(self) -> bool:
@@ -83,6 +85,14 @@ class Window:
         may = not self.accumulating or self.reduced
         self._cleared = self._cleared or (self._backward_passed and not may)
         return may
+
+    def check_trained(self) -> None:
+        """Raises ConfigError if updates went by without a single backward or step."""
+        if self.update and not (self.backwards or self.steps):
+            raise ConfigError(
+                "the loop went through an epoch without run.backward and without a step",
+                remedy="Call run.backward(loss) and optimizer.step(); to evaluate, use run.loader(..., train=False).",
+            )
 
     @property
     def stepped_now(self) -> bool:

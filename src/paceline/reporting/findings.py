@@ -62,7 +62,7 @@ def findings(trace: Trace, plan: Plan, together: bool) -> list[Finding]:
         update = total / max(1, _updates(worker.spans))
         for cause, took, usual in _late(own, every, mine.loading_seconds if mine else 0.0):
             least = usual * SLOWER if cause == "compute" else usual
-            if took - usual >= PART * update and took >= least:
+            if took - usual >= PART * update > 0 and took >= least:
                 found.append((took - usual, _finding(worker, cause, took, usual, update)))
     return [finding for _, finding in sorted(found, key=lambda one: -one[0])[:MOST]]
 

@@ -112,12 +112,13 @@ def is_even(summary: Summary) -> bool:
 
 
 def story(summary: Summary) -> list[str]:
-    """A run in a few lines: its figures, how its shares changed, and which devices were behind."""
+    """A run in a few lines: its figures, how its shares changed, whom it lost, and which devices were behind."""
     origin = f", {emulation([summary])}" if summary.emulated else ""
     figures = f"{summary.strategy}{origin}: {speed(summary)}; {seconds(summary.seconds)} s of training"
     if summary.accuracy is not None:
         figures += f"; accuracy {accuracy(summary.accuracy)}"
     changes = [event.what for event in summary.events if event.kind == "replan"]
+    changes += [f"lost after {seconds(event.at)} s: {event.what}" for event in summary.events if event.kind == "lost"]
     return [f"{figures}.", *filter(None, [gain(summary)]), *changes, *(finding.what for finding in summary.findings)]
 
 

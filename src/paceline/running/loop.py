@@ -284,12 +284,14 @@ class Loop:
             self.watch.measure_memory()
         if self._worker.recorder.clock() - since > seconds:
             self.watch.note_memory()
+            self._worker.probed = True
             sys.exit(0)  # the probe has seen enough; the recipe need not go on
 
     def _end_epoch(self) -> None:
         if self._executor.stopping:
             self._window.end()
             self.stop(True)
+        self._window.check_trained()
         self._finished, self._size = self.epoch, self._size or self._offers.reached
         if self._worker.reduces and not self._place.layout.server:
             member = self._place.member

@@ -62,7 +62,7 @@ class Worker:
         self.models: list[nn.Module] = []
         self.samples_at_once: Callable[[], int] = lambda: 0
         self.progress = Progress(0, -1, 0, ())  # where the run begins
-        self.started = self._initialises = False
+        self.started = self._initialises = self.probed = False
         self.given = Things([], [], [], [])
         self.stop_wanted: Callable[[], bool] = lambda: False
         self.epochs: Callable[[], int] = lambda: 1  # that the loop is to go through
@@ -253,10 +253,10 @@ class Worker:
 
     def _close(self) -> None:
         stopped = self.stopped or self.stop_wanted()
-        if not self._failed and not stopped and self.distributed and self.executor.training:
-            early = WorkerError("the recipe ended in the middle of an epoch", where=self._where)
-            self._note(early)  # the launcher asks only if the peers that are left behind fail
-        self.recorder.close(complete=not self._failed)
+        early = self.executor.training and not stopped and not self.probed
+        if early and not self._failed:
+            self._note(WorkerError("the recipe ended in the middle of an epoch"))
+        self.recorder.close(complete=not self._failed and not early)
         if self._failed:
             return  # peers must notice at once: no goodbye, the sockets go with the process
         if isinstance(self._source, ServerSource) and self._source.client is not None:

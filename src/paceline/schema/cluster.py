@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from paceline.schema.network import Network
-from paceline.schema.record import Record
+from paceline.schema.record import MOST, MOST_BYTES, Record
 
 Emulation = Literal["none", "pacing", "cgroups"]
 Device = Annotated[str, Field(pattern=r"^(cpu|cuda:[0-9]+|GPU-[0-9a-zA-Z-]+)$")]
@@ -28,8 +28,8 @@ class GroupSpec(Record):
     devices: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Device], Field(min_length=1)] = 1
     speed: Annotated[float, Field(gt=0, le=1)] | None = None
     micro_batch: Annotated[int, Field(ge=1)] | None = None
-    sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
-    fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0, le=MOST)] | None = None
+    fixed_seconds: Annotated[float, Field(ge=0, le=MOST)] = 0.0
 
     @property
     def size(self) -> int:
@@ -41,9 +41,9 @@ class Work(Record):
     """What the known times of a cluster's devices are for: a model, and the run it is trained in."""
 
     name: str
-    global_batch: Annotated[int, Field(ge=1)]
-    model_bytes: Annotated[int, Field(ge=0)] = 0
-    epoch_samples: Annotated[int, Field(ge=1)]
+    global_batch: Annotated[int, Field(ge=1, le=MOST)]
+    model_bytes: Annotated[int, Field(ge=0, le=MOST_BYTES)] = 0
+    epoch_samples: Annotated[int, Field(ge=1, le=MOST)]
 
 
 class Cluster(Record):

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from paceline.schema.record import Record
+from paceline.schema.record import MOST, Record
 
-Rate = Annotated[float, Field(gt=0)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(ge=1 / MOST)]
+Seconds = Annotated[float, Field(ge=0, le=MOST)]
 
 
 class Link(Record):

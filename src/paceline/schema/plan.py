@@ -24,7 +24,7 @@ class WorkerPlan(Record):
     device: str
     speed: float | None = None
     pace: Pace | None = None
-    threads: Positive
+    threads: Annotated[int, Field(ge=1, le=4096)]
     share: Annotated[int, Field(ge=0)]
     micro_batch: Positive | None = None
     solo_samples_per_second: float | None = None
@@ -56,7 +56,7 @@ class JobPlan(Record):
     """One torchrun job: workers that start together. ``local_steps``: updates between two exchanges with the server;
     ``overlap``: the first of them, made while an exchange is on its way. 0: the group waits for it."""
 
-    name: str
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_+.-]{0,99}$")]
     workers: Annotated[list[WorkerPlan], Field(min_length=1)]
     local_steps: Positive = 1
     overlap: Annotated[int, Field(ge=0)] = 0
@@ -91,7 +91,7 @@ class Plan(Record):
     rule: str = "merge"
     probe_seconds: float | None = None
     resume: str | None = None
-    timeout_seconds: Annotated[float, Field(gt=0)] = 300.0
+    timeout_seconds: Annotated[float, Field(ge=0.1, le=1e6)] = 300.0
 
     def with_micro_batch(self, job: int, rank: int, samples: int) -> Plan:
         """The same plan, in which that worker takes at most ``samples`` samples at once."""

@@ -6,11 +6,11 @@ import math
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from paceline.schema.cluster import Emulation
 from paceline.schema.network import Link, Network
-from paceline.schema.record import Record
+from paceline.schema.record import MOST, MOST_BYTES, Record
 
 BISECTIONS = 100
 
@@ -19,7 +19,7 @@ class Point(Record):
     """A measured batch: ``seconds`` is the mean of ``count`` updates, without outliers, of ``samples`` samples."""
 
     samples: Annotated[int, Field(ge=1)]
-    seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    seconds: Annotated[float, Field(gt=0, le=MOST)]
     count: Annotated[int, Field(ge=1)] = 1
 
 
@@ -39,8 +39,8 @@ class RatePoint(Record):
 class Pace(Record):
     """What an emulated device takes for a micro-batch of b samples: ``fixed_seconds + b * sample_seconds``."""
 
-    fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    fixed_seconds: Annotated[float, Field(ge=0, le=MOST)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0, le=MOST)]
 
     def seconds(self, samples: int) -> float:
         """Of a micro-batch; 0 without samples."""
@@ -62,20 +62,28 @@ class DeviceProfile(Record):
     speed: float | None
     pace: Pace | None = None
     threads: Annotated[int, Field(ge=1)]
-    micro_batch: int | None
+    micro_batch: Annotated[int, Field(ge=1)] | None
     batch: Annotated[int, Field(ge=1)]
-    samples_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    fixed_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    sample_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    samples_per_second: Annotated[float, Field(gt=0, le=MOST)]
+    fixed_seconds: Annotated[float, Field(ge=0, le=MOST)] = 0.0
+    sample_seconds: Annotated[float, Field(gt=0, le=MOST)] | None = None
     table: tuple[Point, ...] = ()
-    loading_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    handling_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
-    spread: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    loading_seconds: Annotated[float, Field(ge=0, le=MOST)] = 0.0
+    handling_seconds: Annotated[float, Field(ge=0, le=MOST)] = 0.0
+    spread: Annotated[float, Field(ge=0, le=10)] = 0.0
     uuid: str | None = None
     name: str | None = None
     memory_bytes: Annotated[int, Field(gt=0)] | None = None
     fixed_bytes: Annotated[int, Field(ge=0)] | None = None
-    sample_bytes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    sample_bytes: Annotated[float, Field(gt=0, le=MOST)] | None = None
+
+    @field_validator("table")
+    @classmethod
+    def _in_order(cls, table: tuple[Point, ...]) -> tuple[Point, ...]:
+        sizes = [point.samples for point in table]
+        if sizes != sorted(set(sizes)):
+            raise ValueError(f"batches of {sizes} samples, expected each size once, in order")
+        return table
 
     @property
     def which(self) -> tuple[str, str, str | None]:
@@ -99,9 +107,9 @@ class Profile(Record):
     version: Literal[1] = 1
     cluster: str
     emulation: Emulation
-    global_batch: Annotated[int, Field(ge=1)]
-    model_bytes: Annotated[int, Field(ge=0)]
-    epoch_samples: Annotated[int, Field(ge=1)]
+    global_batch: Annotated[int, Field(ge=1, le=MOST)]
+    model_bytes: Annotated[int, Field(ge=0, le=MOST_BYTES)]
+    epoch_samples: Annotated[int, Field(ge=1, le=MOST)]
     learning_rate: str = ""
     rates: tuple[RatePoint, ...] = ()
     recipe: tuple[str, ...] = ()

@@ -14,6 +14,9 @@ from typing_extensions import Self
 
 from paceline.errors import ConfigError, nearest
 
+MOST = 1e12  # of seconds, rates and samples: sums of such numbers are still exact enough
+MOST_BYTES = 1e15
+
 
 class Record(BaseModel):
     """A frozen record that reads from YAML or JSON and writes JSON atomically."""
@@ -65,7 +68,13 @@ class _Loader(yaml.SafeLoader):
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write ``text`` to a temporary file beside ``path`` and rename it into place."""
+    """Write ``text`` to a temporary file beside ``path`` and rename it into place.
+
+    Raises:
+        ConfigError: there is something at ``path`` that is no file.
+    """
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path} is no file", remedy="Choose another name.")
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -79,7 +88,8 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def _explained(cls: type[BaseModel], error: ValidationError, where: str) -> ConfigError:
-    first = error.errors()[0]
+    every = error.errors()
+    first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])  # a misspelt key is missing too
     path = [str(part) for part in first["loc"] if str(part).isidentifier() or isinstance(part, int)]
     key = ".".join(path)
     if first["type"] == "extra_forbidden":
@@ -96,7 +106,12 @@ def _fields_at(schema: dict[str, Any], loc: tuple[int | str, ...]) -> list[str]:
     """Names of the fields at ``loc`` of a JSON schema, following references and array items."""
     node = schema
     for step in loc:
-        node = node.get("items", {}) if isinstance(step, int) else node.get("properties", {}).get(step, {})
-        reference = node.get("$ref", "").rpartition("/")[2]
-        node = schema.get("$defs", {}).get(reference, node)
+        if isinstance(step, int):
+            node = node.get("items", {})
+        else:
+            node = node.get("properties", {}).get(step, node.get("additionalProperties", {}))
+        for choice in [node, *node.get("anyOf", ())]:
+            if (reference := choice.get("$ref", "").rpartition("/")[2]) in schema.get("$defs", {}):
+                node = schema["$defs"][reference]
+                break
     return list(node.get("properties", {}))

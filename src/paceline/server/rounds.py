@@ -33,6 +33,7 @@ class Rounds:
         self._leased: deque[Round] = deque()
         self._basis: int | None = None
         self._out: Round | None = None
+        self._pushing: Range | None = None
 
     def lease(self, leased: Round) -> None:
         """The group has an answer; an empty one to a question ahead is none."""
@@ -48,7 +49,20 @@ class Rounds:
         """What it has trained is on its way."""
         basis, self._basis = self.version if self._basis is None else self._basis, None
         self._out = replace(self._leased.popleft(), basis=basis)
+        self._pushing = self._out.work
         return self._out
+
+    def arrived(self) -> None:
+        """The server has the push."""
+        self._pushing = None
+
+    def open(self, trained: int) -> list[Range]:
+        """What is trained and not at the server: the push on its way, and ``trained`` samples of the next round."""
+        found = [self._pushing] if self._pushing is not None else []
+        if trained:
+            start = self._leased[0].work.start
+            found.append(Range(start, start + trained))
+        return found
 
     def pull(self) -> None:
         """So are the newest weights, after a push or without one."""

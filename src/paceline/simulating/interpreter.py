@@ -91,6 +91,8 @@ class Simulation:
             self.clock.process(self._die(kill, lives))
         self.clock.run(until=self.clock.any_of([self.clock.all_of(lives), self._enough]))
         survivors = [worker for worker in self.workers if worker.alive]
+        for worker in survivors:
+            worker.count_unpushed()
         for worker in survivors or self.workers:  # where all died, the trace shows what they had
             worker.end_epoch()
         traces = [trace for worker in self.workers for trace in worker.traces()]

@@ -25,6 +25,7 @@ class Workload:
     network: Network = field(default_factory=Network)
 
 
+MOST_SLOWER = 1e6
 MOST_JITTER = 10  # far above, a log-normal number overflows
 
 
@@ -66,8 +67,11 @@ class Scenario:
         for slow in self.slow:
             if not 0 <= slow.rank < ranks:
                 raise ConfigError(f"rank {slow.rank} is to slow down", expected=f"0 to {ranks - 1}, as the plan has")
-            if not 0 < slow.factor < math.inf:
-                raise ConfigError(f"rank {slow.rank} is to slow down {slow.factor} times", expected="a factor above 0")
+            if not 1 / MOST_SLOWER <= slow.factor <= MOST_SLOWER:
+                raise ConfigError(
+                    f"rank {slow.rank} is to slow down {slow.factor} times",
+                    expected=f"a factor above 0, of {MOST_SLOWER:,.0f} or less",
+                )
         for kill in self.kill:
             if kill.group not in groups:
                 raise ConfigError(f"group '{kill.group}' is to die", remedy=nearest(kill.group, groups))

@@ -59,7 +59,7 @@ class Worker:
         self._rounds = Rounds()
         self._link = Beside(self._clock)
         self._version: int | None = None  # that a pull has brought
-        self._staleness = 0  # of the last push
+        self._staleness = self._unpushed = 0  # of the last push, and samples trained since then
         self._parts: list[Range] = []
         self._uneven: list[tuple[int, list[int]]] = []
         self.updates, self.alive = 0, True
@@ -89,6 +89,12 @@ class Worker:
         except simpy.Interrupt:
             self.alive = False
             self._link.stop()
+
+    def count_unpushed(self) -> None:
+        """The simulation ends here: what the group has trained counts, though the server has not heard of it."""
+        if self._alike.member.leads and self._simulation.server is not None:
+            for work in self._rounds.open(self._unpushed):
+                self._mark("done", epoch=self._epoch, start=work.start, stop=work.stop)
 
     def end_epoch(self) -> None:
         """Mark the epoch that this worker is in, if it is in one."""
@@ -175,6 +181,7 @@ class Worker:
     def _update(self, update: Update) -> Steps:
         yield from ()
         self._rounds.update()
+        self._unpushed += update.samples
         if self._simulation.server is None:
             for part in self._parts:
                 if part:
@@ -197,6 +204,7 @@ class Worker:
             if self._clock.now > start:
                 self._span("exchange", start)
             self._link.begin(self._send(self._rounds.push().basis))
+            self._unpushed = 0
 
     def _pull(self, pull: Pull) -> Steps:
         yield from ()
@@ -225,6 +233,7 @@ class Worker:
 
     def _send(self, basis: int) -> Steps:
         self._staleness = yield from self._server.push(self.job.name, self._plan.group, basis)
+        self._rounds.arrived()
         self._mark("staleness", versions=self._staleness)
 
     def _receive(self) -> Steps:

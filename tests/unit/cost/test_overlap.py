@@ -66,3 +66,11 @@ def test_only_the_last_micro_batch_hides_anything():
 def test_nothing_to_compute_leaves_the_ring_alone():
     assert reduction(26 * MIB, 2, SLOW).seconds(0.0) == pytest.approx(26.0)
     assert reduction(26 * MIB, 1, SLOW) == Reduction(pytest.approx((FORWARD + (1 - FORWARD) / 26, 1.0)), (0.0, 0.0))
+
+
+def test_of_a_huge_model_several_buckets_count_as_one_and_nothing_is_lost():
+    for size in (10**12, 10**15):
+        assert sum(buckets(size)) == size
+        assert len(buckets(size)) <= 1002
+    coarse, taus = reduction(10**12, 4, SLOW), [ring(SLOW, one, 4) for one in buckets(10**12)]
+    assert coarse.left[0] == pytest.approx(sum(taus))

@@ -142,3 +142,24 @@ def test_a_group_may_be_split_and_a_worker_left_out_by_hand(tmp_path):
         content["jobs"][0]["workers"].pop(), _share(content, 0, 80)
 
     assert len(check(edited(choose(MEASURED, "allreduce"), tmp_path, leave), MEASURED).workers) == 3
+
+
+def test_a_group_whose_update_is_more_than_an_epoch_is_no_mistake():
+    measured = profile({"a": [10.0], "b": [10.0]}, 128, epoch=20, micro_batch=None)
+    made = choose(measured, "hybrid")
+    assert check(made, measured) == made
+
+
+@pytest.mark.parametrize("name", ["../../out", "a b", "x" * 200, ""])
+def test_a_jobs_name_can_be_a_files(name, tmp_path):
+    with pytest.raises(ConfigError, match=r"jobs\.0\.name"):
+        edited(choose(MEASURED, "hybrid"), tmp_path, lambda content: content["jobs"][0].update(name=name))
+
+
+def test_a_profiles_table_is_in_order_and_its_spread_can_be():
+    content = profile(MIXED, 128).model_dump(mode="json")
+    table = [{"samples": 16, "seconds": 0.1}, {"samples": 4, "seconds": 0.2}]
+    for values, said in (({"table": table}, "each size once, in order"), ({"spread": 1e6}, "less than or equal to 10")):
+        content["devices"][0] |= {"table": [], "spread": 0.0, **values}
+        with pytest.raises(ConfigError, match=said):
+            type(MEASURED).parse(content, "profile.json")

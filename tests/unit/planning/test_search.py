@@ -286,3 +286,13 @@ def test_plans_of_many_devices_share_the_whole_batch(count):
 def test_the_strategy_that_only_measures_is_no_plan():
     with pytest.raises(ConfigError, match="unknown strategy 'solo'"):
         choose(profile(MIXED, 128), "solo")
+
+
+@pytest.mark.parametrize(("batch", "epoch"), [(100, 101), (13, 6), (128, 12_800)])
+def test_whatever_is_chosen_was_simulated(batch, epoch):
+    """Also where an epoch is so short that formulas say nothing."""
+    measured = profile({"a": [1000.0], "b": [10.0, 10.0], "c": [900.0]}, batch, epoch=epoch, micro_batch=None)
+    price = simulated(measured)
+    for strategy in ("allreduce", "hybrid", "auto"):
+        made = choose(measured, strategy, price)
+        assert made.predicted_samples_per_second == pytest.approx(sum(price(made)))

@@ -1,5 +1,7 @@
 """Records: what a file may hold, how it is refused, and that a write is whole or not at all."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
@@ -42,6 +44,18 @@ def test_an_unknown_key_is_refused_with_the_nearest_known_one(file):
 def test_an_unknown_key_deep_in_the_file_is_named_with_its_path(file):
     sentence = refusal(file, GOOD + "    sped: 0.5\n")
     assert sentence == f"{file}: unknown key 'groups.0.sped'. Did you mean 'speed'?"
+
+
+@pytest.mark.parametrize(
+    ("more", "key", "known"),
+    [
+        ("network: {default: {latncy: 1}}\n", "network.default.latncy", "latency"),
+        ("network: {inside: {a: {latncy: 1}}}\n", "network.inside.a.latncy", "latency"),
+        ("work: {name: w, globalbatch: 8, epoch_samples: 9}\n", "work.globalbatch", "global_batch"),
+    ],
+)
+def test_an_unknown_key_has_its_neighbours_also_in_optional_parts_and_where_its_like_is_missing(file, more, key, known):
+    assert refusal(file, GOOD + more) == f"{file}: unknown key '{key}'. Did you mean '{known}'?"
 
 
 def test_a_missing_key_is_named_and_nothing_else_shown(file):
@@ -110,3 +124,9 @@ def test_a_write_replaces_the_old_file_and_anyone_may_read_the_new_one(tmp_path)
     assert path.read_text() == "new"
     assert path.stat().st_mode & 0o777 == 0o644
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    for path in (tmp_path, Path("/dev/null")):
+        with pytest.raises(ConfigError, match="is no file"):
+            write_atomically(path, "text")

@@ -229,3 +229,12 @@ def test_what_devices_and_server_do_for_an_exchange_comes_beside_the_wires():
     assert done == [11.5, 12.5]
     ends = [next(span.stop for span in one.spans if span.stop > 12.5) for one in (third, first, second)]
     assert ends == [14.0, 15.0, 15.5]
+
+
+@pytest.mark.parametrize("overlap", [0, 3])
+def test_what_a_group_has_trained_counts_where_the_simulation_stops_before_its_push(overlap):
+    jobs = [JobPlan(name=name, workers=[worker(name, 8.0, 8)], local_steps=50, overlap=overlap) for name in ("a", "b")]
+    for updates in (20, 60):
+        trace = simulate(made("hybrid", *jobs), Workload(10_000, updates=updates, network=FREE))
+        assert metrics.epochs(trace)[0].samples == 2 * 8 * updates
+        assert metrics.epochs(trace)[0].duplicates == 0
