@@ -58,7 +58,8 @@ def test_a_loop_that_trains_nothing_is_told_so(tmp_path: Path) -> None:
         "import torch, paceline\nfrom torch.utils.data import TensorDataset\n"
         "run = paceline.init(global_batch=8)\nmodel = torch.nn.Linear(1, 1)\n"
         "model, optimizer = run.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))\n"
-        "for epoch in run.epochs(1):\n    for x in run.loader(TensorDataset(torch.zeros(32, 1))):\n        model(x[0])\n"
+        "for epoch in run.epochs(1):\n    for x in run.loader(TensorDataset(torch.zeros(32, 1))):\n"
+        "        model(x[0])\n"
     )
     with pytest.raises(WorkerError, match=r"an epoch without run\.backward and without a step"):
         harness.run(harness.plan("allreduce", [harness.worker(8)]), recipe, tmp_path)
