@@ -291,7 +291,8 @@ class Loop:
         if self._executor.stopping:
             self._window.end()
             self.stop(True)
-        self._window.check_trained()
+        if self._place.folder is not None:  # plain Python may just look at batches; nothing reports of it
+            self._window.check_trained()
         self._finished, self._size = self.epoch, self._size or self._offers.reached
         if self._worker.reduces and not self._place.layout.server:
             member = self._place.member
