@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from paceline.schema.profile import Pace
 
-KEPT = 0.9  # of what a micro-batch was known to work, when another one of its size is done
+KEPT = 0.9  # of what is known of the work up to a place in a micro-batch, when another one has passed there
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,9 @@ class Pacer:
     """Makes one worker as slow as a device that is not there.
 
     With a ``speed``, work of d CPU seconds takes d / speed. With a ``pace``, a micro-batch takes what is known of the
-    device, however fast this host is at the moment, as long as it is faster than that; within the micro-batch time goes
-    on as the work does. One compute thread a worker is assumed (``threads: 1`` in the plan).
+    device, however fast this host is at the moment, as long as it is faster than that; each place within it (the end of
+    a layer, a gradient) is reached after the share of that time which the work up to there usually is of the whole.
+    One compute thread a worker is assumed (``threads: 1`` in the plan).
 
     Work is read off the thread's CPU clock and rest ends at the moment the device would be done. So waiting for peers
     inside backward is not slowed, and a delay by another emulated device on the same core comes out of the rest.
@@ -40,7 +41,8 @@ class Pacer:
         self._speed, self._pace, self._clocks = speed, pace, clocks
         self._computing = False
         self._start = self._cpu_start = 0.0
-        self._samples, self._works = 0, dict[int, float]()  # CPU seconds of a whole micro-batch, by its samples
+        self._samples, self._passed = 0, list[float]()  # CPU seconds up to each place of this micro-batch
+        self._usual = dict[int, list[float]]()  # the same of those before, by their samples; the last place is the end
 
     @property
     def slows(self) -> bool:
@@ -49,7 +51,7 @@ class Pacer:
 
     def begin(self, samples: int) -> None:
         """Computing a micro-batch of ``samples`` starts here; what the thread did before is not paced."""
-        self._computing, self._samples = True, samples
+        self._computing, self._samples, self._passed = True, samples, []
         self._start, self._cpu_start = self._clocks.now(), self._clocks.cpu()
 
     def left_out(self, seconds: float, worked: float) -> None:
@@ -69,19 +71,30 @@ class Pacer:
     def end(self) -> None:
         """Computing ends here; what the thread does from now on is not paced."""
         if self._computing and self._pace is not None:
-            worked, known = self._clocks.cpu() - self._cpu_start, self._works.get(self._samples)
-            self._works[self._samples] = worked if known is None else KEPT * known + (1 - KEPT) * worked
+            self._passed.append(self._clocks.cpu() - self._cpu_start)
+            self._learn()
             self._rest(self._pace.seconds(self._samples))
         else:
             self.settle()
         self._computing = False
 
+    def _learn(self) -> None:
+        """How this micro-batch went on is part of what is usual."""
+        usual = self._usual.get(self._samples, [])
+        if len(usual) != len(self._passed):  # another way through the model than before
+            usual = self._passed
+        self._usual[self._samples] = [
+            KEPT * before + (1 - KEPT) * now for before, now in zip(usual, self._passed, strict=True)
+        ]
+
     def _due(self, worked: float) -> float:
-        """Seconds after the start at which the device would have done so much."""
+        """Seconds after the start at which the device would be where this one is."""
         if self._pace is None:
             return worked / (self._speed or 1.0)
-        whole, works = self._pace.seconds(self._samples), self._works.get(self._samples)
-        return whole * min(1.0, worked / works) if works else 0.0
+        *usual, whole = self._usual.get(self._samples, [0.0])
+        place = len(self._passed)
+        self._passed.append(worked)
+        return self._pace.seconds(self._samples) * usual[place] / whole if place < len(usual) else 0.0
 
     def _rest(self, due: float) -> None:
         left = self._start + due - self._clocks.now()

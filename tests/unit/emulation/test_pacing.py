@@ -151,19 +151,35 @@ def test_a_device_of_known_times_takes_them_however_fast_the_host_is(thread: Thr
     assert thread.now - start == pytest.approx(0.5)
 
 
-def test_within_a_micro_batch_known_times_go_on_as_the_work_does(thread: Thread) -> None:
+def test_places_within_a_micro_batch_are_reached_after_their_usual_share_of_known_times(thread: Thread) -> None:
     pacer = thread.pacer(0.5, Pace(sample_seconds=1.0))
-    for update in range(2):
+    for update, (forward, step) in enumerate([(1.0, 3.0), (1.0, 3.0), (1.5, 1.0), (0.5, 4.0)]):
         start = thread.now
         pacer.begin(8)
-        thread.work(1.0)
+        thread.work(forward)
         pacer.settle()
-        assert thread.now - start == pytest.approx(2.0 if update else 1.0)  # what there is to do it knows afterwards
+        if not update:  # what there is to do it knows when one is done
+            assert thread.now - start == 1.0
+        else:  # one that is unlike the others tells little
+            assert thread.now - start == pytest.approx(2.0, rel=0.1)
         pacer.left_out(10.0, 0.0)
         thread.wait(10.0)
-        thread.work(3.0)
+        thread.work(step)
         pacer.end()
         assert thread.now - start == pytest.approx(18.0)
+
+
+def test_another_way_through_the_model_takes_known_times_too(thread: Thread) -> None:
+    pacer = thread.pacer(None, Pace(sample_seconds=1.0))
+    for layers in (2, 4, 1, 4, 0, 3):
+        start = thread.now
+        pacer.begin(8)
+        for _ in range(layers):
+            thread.work(0.5)
+            pacer.settle()
+        thread.work(3.0)
+        pacer.end()
+        assert thread.now - start == pytest.approx(8.0)
 
 
 def test_work_that_is_slower_than_known_is_not_slowed_further(thread: Thread) -> None:
