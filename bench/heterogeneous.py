@@ -45,7 +45,7 @@ def main() -> None:
             made = api.plan(before, strategy)
             run = api.run(made, recipe, RunFolder(folder / strategy), command=" ".join(sys.argv), watcher=quiet)
             after = api.probe(machines, recipe, RunFolder(folder), watcher=quiet)
-            found[strategy] = run, run.samples_per_second / statistics.mean((before.limit, after.limit))
+            found[strategy] = run, run.samples_per_second / statistics.mean((api.limit(before), api.limit(after)))
             print(
                 f"round {turn} {strategy}: {found[strategy][1]:.3f} of the limit, accuracy {run.accuracy}", flush=True
             )

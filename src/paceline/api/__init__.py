@@ -8,6 +8,7 @@ from paceline.api.serving import serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
 from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
+from paceline.planning.limit import limit
 
 __all__ = [
     "PROBE_SECONDS",
@@ -22,6 +23,7 @@ __all__ = [
     "foreseen",
     "inspect",
     "known",
+    "limit",
     "plan",
     "probe",
     "report",

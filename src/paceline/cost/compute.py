@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from paceline.errors import ConfigError
 from paceline.schema.plan import WorkerPlan
@@ -20,9 +20,7 @@ def seconds(worker: WorkerPlan, samples: int) -> float:
 def curve(worker: WorkerPlan) -> Seconds:
     """The time of one update on this worker for any number of samples, which it reads itself; 0 for none.
 
-    ``t(b) = ceil(b / m) a + (c + l) b`` with micro-batches of at most ``m`` samples and ``l`` for reading one. Between
-    two measured batches of the worker's table a micro-batch takes what lies on the line between them instead of
-    ``a + c b``; more samples never take less time.
+    Samples go in micro-batches of at most the worker's ``micro_batch``, each of which takes what ``corners`` say.
 
     Raises:
         ConfigError: the worker was not measured.
@@ -32,21 +30,11 @@ def curve(worker: WorkerPlan) -> Seconds:
             f"group '{worker.group}', {worker.device} has no speed in the plan",
             remedy="Make the plan from a profile: paceline probe, then paceline plan.",
         )
-    cap, fixed, loading = worker.micro_batch, worker.fixed_seconds, worker.loading_seconds
-    if worker.table:
-        piece = _tabled(worker)
-        full = piece(cap) if cap else 0.0
-
-        def pieces(samples: int) -> float:
-            if not cap or samples <= cap:
-                return piece(samples) + samples * loading
-            return samples // cap * full + piece(samples % cap) + samples * loading
-
-        return pieces
-    each = sample_seconds(worker) + loading
-    if not cap:
-        return lambda samples: fixed + samples * each if samples else 0.0
-    return lambda samples: -(-samples // cap) * fixed + samples * each
+    piece = _piece(worker)
+    if not (cap := worker.micro_batch):
+        return piece
+    full = piece(cap)
+    return lambda samples: samples // cap * full + piece(samples % cap)
 
 
 def last_micro_batch(worker: WorkerPlan, samples: int) -> int:
@@ -60,25 +48,29 @@ def sample_seconds(worker: WorkerPlan) -> float:
     return worker.sample_seconds or 1 / (worker.solo_samples_per_second or 1.0)
 
 
-def _tabled(worker: WorkerPlan) -> Seconds:
-    """One micro-batch by the measured batches where there are some around it, else by the fitted line.
+def corners(worker: WorkerPlan) -> list[tuple[int, float, float]]:
+    """What one micro-batch takes, as straight lines from corner to corner.
 
-    Batches over the cap were measured in several pieces, and say nothing of one.
+    Returns:
+        The corners, from 0 samples on: a number of samples, the seconds they take, and what each sample more adds up to
+        the next corner. Without a measured table there is one, of ``a + (c + l) b`` with ``l`` for reading a sample.
+        Batches over the cap were measured in several pieces, and say nothing of one.
     """
-    fixed, each = worker.fixed_seconds, sample_seconds(worker)
+    loading = worker.loading_seconds
     table = [point for point in worker.table if point.samples <= (worker.micro_batch or point.samples)]
-    sizes = [point.samples for point in table]
     times = list(accumulate((point.seconds for point in table), max))
+    found = [(0, min([worker.fixed_seconds, *times[:1]]))]
+    found += [(point.samples, spent + point.samples * loading) for point, spent in zip(table, times, strict=True)]
+    slopes = [(t1 - t0) / (s1 - s0) for (s0, t0), (s1, t1) in pairwise(found)] + [sample_seconds(worker) + loading]
+    return [(*corner, slope) for corner, slope in zip(found, slopes, strict=True)]
+
+
+def _piece(worker: WorkerPlan) -> Seconds:
+    """One micro-batch."""
+    sizes, times, slopes = zip(*corners(worker), strict=True)
 
     def piece(samples: int) -> float:
-        place = bisect_right(sizes, samples)
-        line = fixed + samples * each if samples else 0.0
-        if place == 0:
-            return min(line, times[0]) if times else line
-        low = times[place - 1]
-        if place == len(sizes):
-            return max(line, low)
-        start = sizes[place - 1]
-        return low + (samples - start) / (sizes[place] - start) * (times[place] - low)
+        place = bisect_right(sizes, samples) - 1
+        return times[place] + (samples - sizes[place]) * slopes[place] if samples else 0.0
 
     return piece

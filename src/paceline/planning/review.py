@@ -9,6 +9,7 @@ import yaml
 from paceline import strategies, tables
 from paceline.errors import ConfigError, nearest
 from paceline.planning import devices, exchanges
+from paceline.planning.limit import limit
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server import rules
@@ -62,7 +63,7 @@ def check(made: Plan, profile: Profile) -> Plan:
     for job in made.jobs:
         workers = [_measured(worker, _taken(worker, free, profile)) for worker in job.workers]
         jobs.append(job.model_copy(update={"workers": workers}))
-    known = {"emulation": profile.emulation, "limit_samples_per_second": profile.limit, "probe_seconds": None}
+    known = {"emulation": profile.emulation, "limit_samples_per_second": limit(profile), "probe_seconds": None}
     return made.model_copy(update={"jobs": jobs, **known})
 
 

@@ -9,6 +9,7 @@ from paceline import strategies
 from paceline.errors import ConfigError
 from paceline.planning import balance, devices, estimate, exchanges, grouping, reasons
 from paceline.planning.grouping import Groups
+from paceline.planning.limit import limit
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies import AUTO, base
@@ -48,6 +49,7 @@ def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
     first = f"{chosen.strategy} promises most. " if strategy == AUTO else ""
     return chosen.model_copy(
         update={
+            "limit_samples_per_second": limit(profile),
             "alternatives": (*others, *failed),
             "reason": f"{first}{chosen.reason}{reasons.beaten(chosen, [made for _, made in found])}",
         }
@@ -57,7 +59,8 @@ def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
 def plan(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
     """The plan of one strategy by itself, on the devices that it is fastest on; arguments and errors as ``choose``."""
     strategies.check(strategy)
-    return _variants(profile, strategy, price)[0][1]
+    made = _variants(profile, strategy, price)[0][1]
+    return made.model_copy(update={"limit_samples_per_second": limit(profile)})
 
 
 def _best(found: Sequence[Plan]) -> Plan:
@@ -152,7 +155,6 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
         emulation=profile.emulation,
         global_batch=profile.global_batch,
         jobs=jobs,
-        limit_samples_per_second=profile.limit,
         most_gain=profile.most_gain,
         predicted_staleness=exchanges.staleness([job.overlap for job in jobs]) if layout.server else None,
     )

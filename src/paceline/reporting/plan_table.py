@@ -32,7 +32,7 @@ def cards(found: Sequence[Card], host: str) -> Table:
     return table
 
 
-def profile(measured: Profile) -> Table:
+def profile(measured: Profile, limit: float) -> Table:
     """One row for each device, and the limit: all of them at once, not talking."""
     table = _table(f"Devices of {measured.cluster}", measured.emulation)
     for name in ("group", "device", "batch", "samples/s"):
@@ -41,7 +41,7 @@ def profile(measured: Profile) -> Table:
     for device in shown:
         table.add_row(*map(Text, (device.group, device.device, f"{device.batch}", f"{device.samples_per_second:,.0f}")))
     table.add_section()
-    table.add_row("limit", "", "", f"{measured.limit:,.0f}")
+    table.add_row("limit", "", "", f"{limit:,.0f}")
     table.caption = _picked(len(shown), len(measured.devices))
     return table
 

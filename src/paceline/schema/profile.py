@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
-import numpy as np
 from pydantic import Field, field_validator
 
 from paceline.schema.cluster import Emulation
 from paceline.schema.network import Link, Network
 from paceline.schema.record import MOST, MOST_BYTES, Record
-
-BISECTIONS = 100
 
 
 class Point(Record):
@@ -123,25 +119,3 @@ class Profile(Record):
         seconds of a sample."""
         each = [device.whole_sample_seconds for device in self.devices]
         return max(each) * sum(1 / c for c in each) / len(each)
-
-    @property
-    def limit(self) -> float:
-        """The most samples/s that all devices can train at once without ever talking, in batches that add up to the
-        global batch: the maximum of sum b_i / t_i(b_i), which no strategy can pass.
-
-        Each term is concave, so at the maximum all devices gain the same from one sample more.
-        """
-        fixed = np.array([device.fixed_seconds for device in self.devices])
-        each = np.array([device.whole_sample_seconds for device in self.devices])
-        caps = [min(device.micro_batch or self.global_batch, self.global_batch) for device in self.devices]
-
-        def batches(gain: float) -> np.ndarray:
-            wanted: np.ndarray = np.clip((np.sqrt(fixed / gain) - fixed) / each, 0.0, caps)
-            return wanted
-
-        least, most = 1e-12, 1.0 / max(float(fixed.min()), 1e-12)
-        for _ in range(BISECTIONS):
-            middle = math.sqrt(least * most)
-            least, most = (middle, most) if batches(middle).sum() > self.global_batch else (least, middle)
-        taken = np.maximum(batches(most), 1e-9)  # of a device without a fixed cost any batch, however small, will do
-        return float((taken / (fixed + each * taken)).sum())

@@ -41,12 +41,18 @@ def test_each_micro_batch_pays_the_fixed_part():
     assert [seconds(own, samples) for samples in (4, 5, 8, 9)] == pytest.approx([0.9, 1.5, 1.8, 2.4])
 
 
-def test_between_measured_batches_lies_their_line_and_outside_the_fitted_one():
+def test_between_measured_batches_lies_their_line():
     own = worker(table=points((10, 2.0), (20, 4.0)))
     assert [seconds(own, samples) for samples in (10, 15, 20)] == pytest.approx([2.0, 3.0, 4.0])
-    assert seconds(own, 5) == pytest.approx(0.5)
-    assert seconds(own, 100) == pytest.approx(10.0)
     assert seconds(own, 0) == 0.0
+
+
+def test_below_them_lies_the_line_from_the_fixed_part_and_above_them_each_sample_adds_its_part():
+    table = points((10, 2.0), (20, 4.0))
+    assert seconds(worker(table=table), 5) == pytest.approx(1.0)
+    assert seconds(worker(fixed_seconds=1.0, table=table), 5) == pytest.approx(1.5)
+    assert seconds(worker(fixed_seconds=9.0, table=table), 5) == pytest.approx(2.0)
+    assert seconds(worker(table=table), 100) == pytest.approx(4.0 + 80 * 0.1)
 
 
 def test_micro_batches_are_looked_up_by_their_own_size_and_larger_measurements_say_nothing():

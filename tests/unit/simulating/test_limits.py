@@ -1,4 +1,4 @@
-"""The closed forms of algorithms.md 4.1-4.3 come out of the simulator within 1 %, over random clusters."""
+"""The closed forms of updates, exchanges and servers come out of the simulator within 1 %, over random clusters."""
 
 import math
 import random

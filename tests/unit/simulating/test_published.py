@@ -94,15 +94,15 @@ def test_published_clusters_reach_their_columns(name):
         strategy: rate(api.simulate(cluster, search.plan(cluster, strategy)))
         for strategy in ("allreduce", "allreduce_even")
     }
-    assert cluster.limit == pytest.approx(bound, rel=0.002)
-    assert 0.98 * uneven <= reached["allreduce"] <= cluster.limit
+    assert api.limit(cluster) == pytest.approx(bound, rel=0.002)
+    assert 0.98 * uneven <= reached["allreduce"] <= api.limit(cluster)
     assert reached["allreduce_even"] == pytest.approx(even, rel=0.03)
 
 
 def test_halos_compute_bound_is_0_725_h():
     halos = profile("halos")
     assert sum(speeds(halos)) == pytest.approx(8.979, rel=1e-3)
-    assert halos.epoch_samples / halos.limit / 3600 == pytest.approx(0.725, rel=0.001)
+    assert halos.epoch_samples / api.limit(halos) / 3600 == pytest.approx(0.725, rel=0.001)
 
 
 def test_halos_ddp_takes_65_4_h_without_overlap():
@@ -145,7 +145,7 @@ def coarse() -> Profile:
 
 
 def of_bound(halos: Profile, made: Plan) -> float:
-    return halos.epoch_samples / halos.limit / metrics.training_seconds(api.simulate(halos, made))
+    return halos.epoch_samples / api.limit(halos) / metrics.training_seconds(api.simulate(halos, made))
 
 
 def rounds(halos: Profile, made: Plan) -> list[tuple[float, float]]:

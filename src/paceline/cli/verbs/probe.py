@@ -29,5 +29,5 @@ def command(
     profile = api.probe(machines, script, folder, seconds=probe_seconds, watcher=terminal.quiet)
     if json:
         typer.echo(profile.model_dump_json(indent=2))
-    terminal.table(plan_table.profile(profile))
+    terminal.table(plan_table.profile(profile, api.limit(profile)))
     terminal.say(f"profile: {folder.profile}")

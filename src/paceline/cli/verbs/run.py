@@ -47,7 +47,8 @@ def command(
     made = api.plan(measured, strategy) if given is None else api.check(measured, given)
     if rule is not None:
         made = made.model_copy(update={"rule": rule})
-    terminal.say(f"{made.strategy}: {made.reason} Limit {measured.limit:,.0f} samples/s. {plan_table.threads(made)}")
+    limit = f"Limit {made.limit_samples_per_second:,.0f} samples/s."
+    terminal.say(f"{made.strategy}: {made.reason} {limit} {plan_table.threads(made)}")
     summary = api.run(
         made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
     )  # fmt: skip
