@@ -42,9 +42,10 @@ def reached(members: list[DeviceProfile], shares: list[int]) -> float:
     return sum(share / seconds(worker, share) for worker, share in pairs if share)
 
 
-@given(
-    st.lists(st.tuples(device(), st.integers(0, 80)), min_size=1, max_size=6).filter(lambda all: any(b for _, b in all))
-)
+SPLITS = st.lists(st.tuples(device(), st.integers(0, 80)), min_size=1, max_size=6)
+
+
+@given(SPLITS.filter(lambda split: any(share for _, share in split)))
 def test_no_split_passes_it(found: list[tuple[DeviceProfile, int]]):
     members, shares = [own for own, _ in found], [share for _, share in found]
     assert reached(members, shares) <= limit(of(members, sum(shares))) * (1 + 1e-9)
