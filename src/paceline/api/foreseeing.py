@@ -23,8 +23,9 @@ from paceline.schema.trace import Trace
 from paceline.simulating import interpreter
 from paceline.simulating.scenario import Scenario, Workload
 
-PRICED = 400  # updates of the first worker that a prediction simulates, if an epoch has more
+PRICED = 400  # updates of the first worker that a prediction simulates of a long epoch
 PRICED_IN_ALL = 100_000  # updates of all workers together, if that is fewer
+LUCKLESS = 50  # updates that short epochs are repeated for: the spread's draws are exact in their mean over so many
 
 
 def known(machines: Cluster) -> Profile:
@@ -164,8 +165,10 @@ def _events(scenario: Scenario, trace: Trace) -> list[Event]:
 
 def _price(profile: Profile, made: Plan) -> Sequence[float]:
     """Samples/s of each worker of the plan, simulated."""
-    count = len(made.workers)
-    trace = simulate(profile, made, updates=max(10, min(PRICED, PRICED_IN_ALL // count)))
+    updates = max(10, min(PRICED, PRICED_IN_ALL // len(made.workers)))
+    of_an_epoch = -(-profile.epoch_samples // profile.global_batch)
+    epochs = -(-min(updates, LUCKLESS) // of_an_epoch)
+    trace = simulate(profile, made, epochs=epochs, updates=updates)
     samples = [sum(span.samples for span in worker.spans) for worker in trace.workers]
     each = interpreter.rate(trace) / max(1, sum(samples))
     return [each * own for own in samples]

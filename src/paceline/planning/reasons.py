@@ -20,9 +20,10 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
     batch, workers = profile.global_batch, [worker for job in jobs for worker in job.workers]
     shares = _listed([worker.share for worker in workers])
     if layout.devices == "fastest":
+        rate = short_number(batch / estimate.update_seconds(profile, workers))
         return (
             f"{_name(workers[0])} is the fastest of {len(profile.devices)} devices "
-            f"at {workers[0].solo_samples_per_second:.4g} samples/s and takes the whole batch of {batch}."
+            f"and takes the whole batch of {batch} at {rate} samples/s."
         )
     if layout.server:
         return f"The batch of {batch} is cut evenly into {shares}; {_exchanges(profile, jobs)}"
@@ -135,7 +136,7 @@ def _weakness(made: Plan) -> str:
 
 
 def _staleness(made: Plan) -> str:
-    return f"a mean staleness of {_short_number(made.predicted_staleness or 0.0)}"
+    return f"a mean staleness of {short_number(made.predicted_staleness or 0.0)}"
 
 
 def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
@@ -147,10 +148,11 @@ def beaten(chosen: Plan, found: Sequence[Plan]) -> str:
 
 
 def _rate(made: Plan) -> str:
-    return _short_number(made.promised)
+    return short_number(made.promised)
 
 
-def _short_number(value: float) -> str:
+def short_number(value: float) -> str:
+    """Samples/s for a sentence: whole from a thousand on, four digits below."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 

@@ -10,6 +10,7 @@ from paceline import strategies, tables
 from paceline.errors import ConfigError, nearest
 from paceline.planning import devices, exchanges
 from paceline.planning.limit import limit
+from paceline.planning.reasons import short_number
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import DeviceProfile, Profile
 from paceline.server import rules
@@ -76,7 +77,7 @@ def kept(made: Plan, own: Plan) -> Plan:
 def compared(made: Plan, own: Plan) -> Plan:
     """A checked and priced plan, beside the planner's own of the same strategy and what that was chosen over."""
     mine, best = made.promised, own.promised
-    told = f"{mine:.4g} samples/s against {best:.4g} of the planner's own"
+    told = f"{short_number(mine)} samples/s against {short_number(best)} of the planner's own"
     reason = f"Changed by hand: {told}, {mine / best:.1%} of it."
     if not made.rebalance:
         reason += " The shares stay as they are written, whatever is measured."

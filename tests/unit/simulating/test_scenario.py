@@ -29,8 +29,16 @@ def computes(trace, rank):
 
 def test_jitter_has_the_mean_and_the_spread_that_were_asked_for():
     drawn = [pace.seconds(0.0, 2.0) for pace in [Pace(Scenario(jitter=0.3), 0, spread=0.0)] for _ in range(4000)]
-    assert statistics.mean(drawn) == pytest.approx(2.0, rel=0.02)
-    assert statistics.stdev(drawn) == pytest.approx(0.6, rel=0.08)
+    assert statistics.mean(drawn) == pytest.approx(2.0, rel=1e-9)
+    assert statistics.stdev(drawn) == pytest.approx(0.6, rel=0.03)
+
+
+def test_jitter_shows_no_luck_in_few_computes_though_their_order_is_drawn():
+    pace = Pace(Scenario(jitter=0.5), 0, spread=0.0)
+    first, second = ([pace.seconds(0.0, 1.0) for _ in range(50)] for _ in range(2))
+    assert statistics.mean(first) == pytest.approx(1.0, rel=1e-9)
+    assert first != second
+    assert sorted(first) == sorted(second)
 
 
 def test_jitter_is_the_same_for_a_seed_and_differs_between_seeds_and_workers():
