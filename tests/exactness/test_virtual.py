@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 import harness
 import jobs
@@ -76,25 +76,29 @@ def test_groups_agree_on_sums_and_weights(strategy: str, tmp_path: Path) -> None
     assert logs[1] == []
 
 
+@pytest.mark.parametrize("grace", [0.0, 0.5])
 @pytest.mark.parametrize("overlap", [(), (1, 0, 1)])
 @pytest.mark.parametrize("steps", [(1, 1, 1), (3, 1, 2)])
-def test_pushes_are_as_stale_as_they_were_foreseen(
-    steps: tuple[int, ...], overlap: tuple[int, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pushes_come_in_the_order_that_was_foreseen_and_as_stale(
+    steps: tuple[int, ...], overlap: tuple[int, ...], grace: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pushed: list[int] = []
+    pushed: list[tuple[int, int, int]] = []
     push = Store.push
 
-    def noted(self: Store, *numbers: Any) -> int:
-        pushed.append(push(self, *numbers))
-        return pushed[-1]
+    def noted(self: Store, delta: Tensor, samples: int, number: int, staleness: int) -> None:
+        pushed.append((self.pushes, samples, staleness))
+        push(self, delta, samples, number, staleness)
 
     monkeypatch.setattr(Store, "push", noted)
     groups = [[harness.worker(share)] for share in (7, 3, 2)]
-    plan = harness.plan("hybrid", *groups, local_steps=steps, overlap=overlap)
+    plan = harness.plan("hybrid", *groups, local_steps=steps, overlap=overlap).model_copy(
+        update={"grace_seconds": grace}
+    )
     _, trace = virtually.weights(plan, "plain", tmp_path)
-    marks = [mark for worker in trace.workers for mark in worker.marks if mark.kind == "staleness"]
-    assert Counter(pushed) == Counter(mark.values["versions"] for mark in marks)
-    assert max(pushed) > 0
+    told = [mark.values for worker in trace.workers for mark in worker.marks if mark.kind == "pull"]
+    foreseen = [(each["found"], each["stop"] - each["start"], each["staleness"]) for each in told]
+    assert pushed == sorted(one for one in foreseen if one[1])
+    assert (max(each["version"] for each in told) < len(pushed)) == bool(grace)
 
 
 JOB = """

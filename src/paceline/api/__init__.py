@@ -4,7 +4,7 @@ from paceline.api.checkpoints import export, inspect
 from paceline.api.demonstration import demo
 from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
-from paceline.api.serving import serve
+from paceline.api.serving import Service, serve
 from paceline.api.training import Watcher, probe, report, reuse, run, write_report
 from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
@@ -14,6 +14,7 @@ __all__ = [
     "PROBE_SECONDS",
     "Diagnosis",
     "Recipe",
+    "Service",
     "Watcher",
     "check",
     "cluster",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import ConfigError
@@ -9,10 +10,19 @@ from paceline.launchers.folder import RunFolder
 from paceline.schema.record import write_atomically
 
 
-def serve(
-    groups: int, global_batch: int, *, rule: str, host: str, port: int, timeout: float, ready_file: Path | None
-) -> None:
-    """Serve one run's parameters until all groups have come and gone.
+@dataclass(frozen=True, slots=True)
+class Service:
+    """One run's parameters: for so many groups, by which rule, with which grace; see ``ParameterServer``."""
+
+    groups: int
+    global_batch: int
+    rule: str = "merge"
+    grace: float = 0.0
+    timeout: float = 300.0
+
+
+def serve(service: Service, *, host: str, port: int, ready_file: Path | None) -> None:
+    """Serve until all groups have come and gone.
 
     Raises:
         ConfigError: no token in the environment, or an unknown rule.
@@ -40,10 +50,11 @@ def serve(
         recorder.mark("done", epoch=epoch, start=trained.start, stop=trained.stop)
         recorder.flush()
 
-    server = ParameterServer(tables.load("rule", rules.TABLE, rule)(), groups, global_batch, timeout, settled)
+    rule = tables.load("rule", rules.TABLE, service.rule)()
+    server = ParameterServer(rule, service.groups, service.global_batch, service.timeout, service.grace, settled)
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
-    meeting = kind.listen(host, 0, timeout)
+    meeting = kind.listen(host, 0, service.timeout)
     url = f"http://{host}:{door.getsockname()[1]}"
     if ready_file is not None:
         write_atomically(ready_file, json.dumps({"url": url, "host": host}))

@@ -221,7 +221,7 @@ class Executor:
         state, source = self._models()
         start = self._recorder.clock()
         if source.client is not None and (pulled := source.client.finish()) is not None:
-            told = self._rounds.adopt(pulled.version, pulled.staleness)
+            told = self._rounds.adopt(pulled)
             if told["start"] < told["stop"]:
                 self._recorder.mark("staleness", versions=pulled.staleness)
             self._recorder.mark("pull", **told)

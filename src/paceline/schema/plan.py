@@ -69,7 +69,8 @@ class JobPlan(Record):
 class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
 
-    ``rule``: what a server does with a push. ``shards``: ports that the server is split over. ``most_gain``: see
+    ``rule``: what a server does with a push. ``grace_seconds``: after a push, in which those of other groups become one
+    version with it; 0: each is a version. ``shards``: ports that the server is split over. ``most_gain``: see
     ``Profile``. ``rebalance``:
     shares may follow measured times, in strategies that do so. ``resume``: the checkpoint it goes on from.
     """
@@ -89,6 +90,7 @@ class Plan(Record):
     shards: Positive = 1
     rebalance: bool = True
     rule: str = "merge"
+    grace_seconds: Annotated[float, Field(ge=0, le=1e6)] = 0.0
     probe_seconds: float | None = None
     resume: str | None = None
     timeout_seconds: Annotated[float, Field(ge=0.1, le=1e6)] = 300.0

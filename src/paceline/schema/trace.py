@@ -28,9 +28,9 @@ class Mark:
 
     Kinds: ``log``, ``epoch``, ``done``, ``staleness``, ``pull``, ``data``, ``setup``, ``measure``, ``memory``,
     ``rates``, ``schedule``, ``before``, ``wires``, ``shares``. A leader's ``pull`` is of a ``version`` of the server's
-    weights, after it has trained the positions ``start`` to ``stop`` of an epoch, if any, and its push ``found``
-    another; when it got these (``ahead`` of the push before) it ``heard`` of so many samples trained by all (known of
-    a real run only).
+    weights with so many ``pushes`` in them, after it has trained the positions ``start`` to ``stop`` of an epoch, if
+    any, and its push ``found`` so many and was of a ``staleness``; when it got these positions (``ahead`` of the push
+    before) it ``heard`` of so many samples trained by all (known of a real run only).
     """
 
     kind: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 
 from torch import Tensor
@@ -19,15 +18,7 @@ from paceline.server.messages import (
     send_header,
     send_ranges,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Pulled:
-    """Weights of ``version``, trained on ``samples`` samples; ``staleness``: of the group's last push, in versions."""
-
-    version: int
-    samples: int
-    staleness: int
+from paceline.server.rounds import Pulled
 
 
 class Client:
@@ -116,6 +107,6 @@ class Client:
 
     def _pull(self, out: Tensor) -> Pulled:
         send_header(self._channel, Verb.PULL, out.numel())
-        version, samples, staleness, *_ = recv_answer(self._channel)
+        version, samples, staleness, pushes, found, *_ = recv_answer(self._channel)
         self._channel.recv(out)
-        return Pulled(version, samples, staleness)
+        return Pulled(version, samples, staleness, pushes, found)

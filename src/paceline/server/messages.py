@@ -12,7 +12,8 @@ LEAVE
 answer   [status, seven numbers]                  payload
 LEASE    start, stop, samples
 PUSH     none: the next PULL waits for it anyway
-PULL     version, samples, last push's staleness  float32[count], the weights
+PULL     version, samples, staleness, pushes,    float32[count], the weights
+         found
 REDUCE                                           float64[count], the sums
 SNAPSHOT samples, epoch, size, ranges            float32[count], the weights
 INITIAL and the answer to SNAPSHOT go on with int64[ranges, 2]: what is left of the epoch (none if epoch is -1)

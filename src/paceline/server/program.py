@@ -24,6 +24,7 @@ from paceline.server.ledger import Ledger
 from paceline.server.messages import OK, Channel, Verb, recv_header, recv_ranges, send_header, send_ranges
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
+from paceline.server.window import Window
 
 
 class ParameterServer:
@@ -33,6 +34,7 @@ class ParameterServer:
         rule: what to do with a push.
         groups: how many groups the run starts with; nobody gets a lease before all have joined.
         global_batch: samples of one update of the whole cluster.
+        grace: seconds from a first push on in which those of the other groups become one version with it.
         timeout: seconds that a wait for other groups may last.
         settled: hears of each range of an epoch that is trained.
     """
@@ -43,6 +45,7 @@ class ParameterServer:
         groups: int,
         global_batch: int,
         timeout: float = 300.0,
+        grace: float = 0.0,
         settled: Callable[[int, Range], None] = lambda epoch, trained: None,
     ) -> None:
         self._changed = threading.Condition()
@@ -51,7 +54,8 @@ class ParameterServer:
         self._awaited = groups
         self._hello: Hello | None = None  # of the first group
         self._alive: dict[str, int] = {}  # group -> values it exchanges
-        self._staleness: dict[str, int] = {}  # group -> of its last push
+        self._window = Window(grace)
+        self._pushed: dict[str, tuple[int, int]] = {}  # group -> staleness and pushes found, of its last push
         self._sums: dict[str, Tensor] = {}
         self._round, self._total = 0, torch.zeros(0)
         self._timeout, self._settled = timeout, settled
@@ -115,7 +119,8 @@ class ParameterServer:
         with self._changed:
             return {
                 "groups": sorted(self._alive),
-                "version": self._store.version,
+                "version": self._window.number,
+                "pushes": self._store.pushes,
                 "samples": self._store.samples,
                 "staleness": dict(self._store.staleness),
                 "ledger": {"epoch": self._ledger.epoch, "size": self._ledger.size, "done": self._ledger.done},
@@ -152,8 +157,13 @@ class ParameterServer:
             self._ledger.open(epoch, size)
             lease = self._ledger.take(group, want, batch, epoch, bool(ahead))
             while lease is None and not ahead:
+                self._rest(group)
                 self._changed.wait(timeout=1.0)
                 lease = self._ledger.take(group, want, batch, epoch)
+            if lease:
+                self._window.train(group)
+            elif not ahead:
+                self._rest(group)
             lease = lease or Range(size, size)
             samples = self._store.samples
         send_header(channel, OK, lease.start, lease.stop, samples)
@@ -184,7 +194,10 @@ class ParameterServer:
         basis, samples, steps, count, *_ = numbers
         channel.recv(self._sized(group, buffer, count))
         with self._changed:
-            self._staleness[group] = self._store.push(buffer, samples, steps, basis)
+            staleness = self._window.number - basis
+            self._pushed[group] = staleness, self._store.pushes
+            self._store.push(buffer, samples, steps, staleness)
+            self._window.push(group, time.monotonic())
             if (trained := self._ledger.settle(group)) is not None:
                 self._settled(self._ledger.epoch, trained)
             self._changed.notify_all()
@@ -193,9 +206,15 @@ class ParameterServer:
         self._sized(group, buffer, numbers[0])
         with self._changed:
             self._wait(lambda: self._store.ready, "the initial weights")
-            version = self._store.copy_to(buffer)
-            samples, staleness = self._store.samples, self._staleness.get(group, 0)
-        send_header(channel, OK, version, samples, staleness)
+            while group in self._window:
+                self._changed.wait(max(0.0, self._window.due - time.monotonic()))
+                if time.monotonic() >= self._window.due:
+                    self._window.close()
+                    self._changed.notify_all()
+            self._store.copy_to(buffer)
+            version, samples, pushes = self._window.number, self._store.samples, self._store.pushes
+            staleness, found = self._pushed.get(group, (0, 0))
+        send_header(channel, OK, version, samples, staleness, pushes, found)
         channel.send(buffer)
 
     def _reduce(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
@@ -212,6 +231,11 @@ class ParameterServer:
         send_header(channel, OK)
         channel.send(total)
 
+    def _rest(self, group: str) -> None:
+        """It has nothing to train: no push of it is awaited."""
+        if self._window.rest(group):
+            self._changed.notify_all()
+
     def _close_round(self) -> None:
         if self._sums and not self._awaited and self._alive.keys() <= self._sums.keys():
             self._total = torch.stack(list(self._sums.values())).sum(0)
@@ -223,6 +247,7 @@ class ParameterServer:
         with self._changed:
             returned = self._ledger.release(group)
             del self._alive[group]
+            self._window.rest(group)
             back = f"{sum(map(len, returned))} samples returned" if returned else ""
             self._note(kind, ": ".join(filter(None, (group, why, back))))
             self._close_round()

@@ -25,6 +25,18 @@ class Round:
     basis: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Pulled:
+    """Weights of ``version`` with so many ``pushes`` in them, trained on ``samples`` samples. The group's last push
+    ``found`` so many there, and was ``staleness`` versions old."""
+
+    version: int
+    samples: int
+    staleness: int
+    pushes: int
+    found: int
+
+
 class Rounds:
     """Those of one group. ``version``: of the weights that it adopted last."""
 
@@ -69,16 +81,18 @@ class Rounds:
         if self._out is None:
             self._out = self._leased.popleft() if self._leased else Round(-1, Range(0, 0))
 
-    def adopt(self, version: int, staleness: int) -> dict[str, Any]:
-        """It goes on from ``version``; ``staleness``: of the push, in versions. Returns what a trace says of it."""
+    def adopt(self, pulled: Pulled) -> dict[str, Any]:
+        """It goes on from what it has pulled. Returns what a trace says of it."""
         out, self._out = self._out or Round(-1, Range(0, 0)), None
-        self.version = version
+        self.version = pulled.version
         return {
-            "version": version,
+            "version": pulled.version,
+            "pushes": pulled.pushes,
             "epoch": out.epoch,
             "start": out.work.start,
             "stop": out.work.stop,
             "ahead": out.ahead,
             "heard": out.heard,
-            "found": out.basis + staleness,
+            "found": pulled.found,
+            "staleness": pulled.staleness,
         }

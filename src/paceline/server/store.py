@@ -1,4 +1,4 @@
-"""The global weights: one flat float32 tensor, a version that counts pushes, and the rule that applies them."""
+"""The global weights: one flat float32 tensor, the pushes that are in it, and the rule that applies them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Store:
         self._rule, self._global_batch = rule, global_batch
         self._weights: Tensor | None = None
         self._state: dict[str, Tensor] = {}
-        self.version = 0
+        self.pushes = 0
         self.samples = 0
         self.staleness: Counter[int] = Counter()
 
@@ -30,20 +30,17 @@ class Store:
         self._weights, self.samples = weights.clone(), samples
         self._state = self._rule.init(self._weights)
 
-    def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> int:
-        """Apply a delta learned from version ``basis``; returns its staleness in versions."""
+    def push(self, delta: Tensor, samples: int, steps: int, staleness: int) -> None:
+        """Apply a delta learned from weights that are ``staleness`` versions old."""
         if self._weights is None:
             raise RuntimeError("push before the initial weights")
-        staleness = self.version - basis
         self._rule.update(self._weights, delta, self._state, PushInfo(samples, steps, self._global_batch, staleness))
-        self.version += 1
+        self.pushes += 1
         self.samples += samples
         self.staleness[staleness] += 1
-        return staleness
 
-    def copy_to(self, out: Tensor) -> int:
-        """Copy the newest weights to ``out`` (float32, same size); returns their version."""
+    def copy_to(self, out: Tensor) -> None:
+        """Copy the newest weights to ``out`` (float32, same size)."""
         if self._weights is None:
             raise RuntimeError("pull before the initial weights")
         out.copy_(self._weights)
-        return self.version

@@ -17,6 +17,8 @@ from paceline.schema.network import Network
 from paceline.schema.plan import JobPlan
 from paceline.schema.trace import Mark
 from paceline.server.ledger import Ledger
+from paceline.server.rounds import Pulled
+from paceline.server.window import Window
 from paceline.simulating.network import Steps, Wires
 
 
@@ -106,20 +108,29 @@ class Server:
     The k-th lease of a job is asked for by its leader and heard by all of its members. A job is known by its name.
     """
 
-    def __init__(self, clock: simpy.Environment, network: Network, shards: int, model_bytes: int) -> None:
+    def __init__(
+        self, clock: simpy.Environment, network: Network, shards: int, model_bytes: int, grace: float = 0.0
+    ) -> None:
         self._clock, self._network, self._shards, self._bytes = clock, network, shards, model_bytes
         self._wires = Wires(clock)
         self._ledger = Ledger()
         self._changed, self._lock = clock.event(), simpy.Resource(clock)
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
-        self.version = 0
+        self._window = Window(grace)
+        self._pushed: dict[str, tuple[int, int]] = {}  # job -> staleness and pushes found, of its last push
+        self._samples = self._pushes = 0
         self.marks: list[Mark] = []
 
     def ask(self, job: str, number: int, lease: Lease, batch: int, epoch: int, size: int) -> Steps:
         """Take the job's lease ``number``; waits while all that is left is leased, unless it asks ahead."""
         self._ledger.open(epoch, size)
         while (granted := self._ledger.take(job, lease.samples, batch, epoch, lease.ahead)) is None and not lease.ahead:
+            self._rest(job)
             yield self._changed
+        if granted:
+            self._window.train(job)
+        elif not lease.ahead:
+            self._rest(job)
         self._answers[job, number].succeed(granted or Range(size, size))
 
     def hear(self, job: str, number: int) -> Generator[simpy.Event, Any, Range]:
@@ -131,20 +142,31 @@ class Server:
         """Send what was learned from version ``basis`` from the leader's ``group``; returns its staleness."""
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "in", self._bytes)
         yield from self._work()
-        staleness = self.version - basis
-        self.version += 1
+        staleness = self._window.number - basis
+        self._pushed[job] = staleness, self._pushes
+        self._pushes += 1
+        self._window.push(job, self._clock.now)
         if (work := self._ledger.settle(job)) is not None:
             values = {"epoch": self._ledger.epoch, "start": work.start, "stop": work.stop}
             self.marks.append(Mark("done", self._clock.now, values))
+            self._samples += len(work)
         self._change()
         return staleness
 
-    def pull(self, group: str) -> Generator[simpy.Event, Any, int]:
-        """Receive the weights that are newest when asked for; returns their version."""
+    def pull(self, job: str, group: str) -> Generator[simpy.Event, Any, Pulled]:
+        """Receive the weights that are newest when asked for, or once the window is closed that the job's push is in;
+        returns what they are."""
         yield from self._work()
-        version = self.version
+        while job in self._window:
+            due = self._clock.timeout(self._window.due - self._clock.now)
+            yield self._changed | due
+            if due.processed and job in self._window:
+                self._window.close()
+                self._change()
+        staleness, found = self._pushed.get(job, (0, 0))
+        pulled = Pulled(self._window.number, self._samples, staleness, self._pushes, found)
         yield from self._wires.transfer(to_server(self._network, group, self._shards), "out", self._bytes)
-        return version
+        return pulled
 
     def _work(self) -> Steps:
         """The server's own part of a push or a pull."""
@@ -156,7 +178,13 @@ class Server:
     def lose(self, job: str) -> None:
         """The job is dead: what it has leased is free again."""
         self._ledger.release(job)
+        self._window.rest(job)
         self._change()
+
+    def _rest(self, job: str) -> None:
+        """It has nothing to train: no push of it is awaited."""
+        if self._window.rest(job):
+            self._change()
 
     def _change(self) -> None:
         self._changed.succeed()

@@ -21,7 +21,7 @@ from paceline.schema.network import Link
 from paceline.schema.plan import JobPlan
 from paceline.schema.trace import Mark, Span, SpanKind, WorkerTrace
 from paceline.server.ledger import Replica
-from paceline.server.rounds import Round, Rounds
+from paceline.server.rounds import Pulled, Round, Rounds
 from paceline.simulating.alike import Alike, DifferError
 from paceline.simulating.network import Steps
 from paceline.simulating.resources import Beside, Gate, Server, Shares
@@ -58,8 +58,8 @@ class Worker:
         self._started: float | None = None
         self._rounds = Rounds()
         self._link = Beside(self._clock)
-        self._version: int | None = None  # that a pull has brought
-        self._staleness = self._unpushed = 0  # of the last push, and samples trained since then
+        self._pulled: Pulled | None = None
+        self._unpushed = 0  # samples trained since the last push
         self._parts: list[Range] = []
         self._uneven: list[tuple[int, list[int]]] = []
         self.updates, self.alive = 0, True
@@ -215,9 +215,9 @@ class Worker:
     def _adopt(self, adopt: Adopt) -> Steps:
         start = self._clock.now
         yield from self._link.finish()
-        if self._version is not None:
-            self._mark("pull", **self._rounds.adopt(self._version, self._staleness))
-            self._version = None
+        if self._pulled is not None:
+            self._mark("pull", **self._rounds.adopt(self._pulled))
+            self._pulled = None
             yield from self._handle()
         if len(self.job.workers) > 1:
             yield self._gate.arrive()
@@ -232,12 +232,12 @@ class Worker:
             yield self._clock.timeout(self._plan.handling_seconds / 2)
 
     def _send(self, basis: int) -> Steps:
-        self._staleness = yield from self._server.push(self.job.name, self._plan.group, basis)
+        staleness = yield from self._server.push(self.job.name, self._plan.group, basis)
         self._rounds.arrived()
-        self._mark("staleness", versions=self._staleness)
+        self._mark("staleness", versions=staleness)
 
     def _receive(self) -> Steps:
-        self._version = yield from self._server.pull(self._plan.group)
+        self._pulled = yield from self._server.pull(self.job.name, self._plan.group)
 
     def _barrier(self, barrier: Barrier) -> Steps:
         start = self._clock.now

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -26,13 +28,18 @@ SIZE = 6
 class Hall:
     """A server and a way to join it."""
 
-    def __init__(self, groups: int, timeout: float = 10.0) -> None:
+    def __init__(self, groups: int, timeout: float = 10.0, grace: float = 0.0) -> None:
         self.settled: list[tuple[int, Range]] = []
-        self.server = ParameterServer(Merge(), groups, 8, timeout, lambda *told: self.settled.append(told))
+        self.server = ParameterServer(Merge(), groups, 8, timeout, grace, lambda *told: self.settled.append(told))
         self.listener = MemoryTransport.listen("", 0, timeout)
         self.timeout = timeout
         self.links: dict[str, Link] = {}
         self.threads: dict[str, threading.Thread] = {}
+
+    def close(self) -> None:
+        for link in self.links.values():
+            link.close()
+        self.listener.close()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -65,9 +72,7 @@ def pulled(client: Client, out: Tensor) -> tuple[int, int]:
 def hall() -> Iterator[Hall]:
     made = Hall(groups=2)
     yield made
-    for link in made.links.values():
-        link.close()
-    made.listener.close()
+    made.close()
 
 
 def test_first_group_brings_the_weights_and_the_others_take_them(hall: Hall) -> None:
@@ -83,6 +88,76 @@ def test_a_push_weighs_its_samples_per_step_against_the_global_batch(hall: Hall)
     a.push(torch.ones(SIZE), samples=6, steps=3, basis=0)  # 2 samples a step of 8: a quarter
     pulled(a, out)
     assert torch.allclose(out, torch.full((SIZE,), 0.25))
+
+
+def leased(client: Client, samples: int) -> None:
+    client.lease(0, 64, samples, 4)
+
+
+def both(one: Callable[[], object], other: Callable[[], object]) -> list[Any]:
+    """What they return, at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return [begun.result(10) for begun in (pool.submit(one), pool.submit(other))]
+
+
+@pytest.fixture
+def patient() -> Iterator[Hall]:
+    """A hall with a server that merges pushes as long as it takes."""
+    made = Hall(groups=2, grace=1000.0)
+    yield made
+    made.close()
+
+
+def test_pushes_within_the_grace_are_one_version(patient: Hall) -> None:
+    a, b = patient.join("a"), patient.join("b")
+    for round in range(3):
+        both(partial(leased, a, 4), partial(leased, b, 4))
+        for client, learned in ((a, 2.0), (b, 4.0)):
+            client.push(torch.full((SIZE,), learned), samples=4, steps=1, basis=round)
+        outs = torch.empty(SIZE), torch.empty(SIZE)
+        answers = both(partial(pulled, a, outs[0]), partial(pulled, b, outs[1]))
+        assert answers == [(8 * (round + 1), 0)] * 2
+        assert torch.equal(outs[0], torch.full((SIZE,), 3.0 * (round + 1)))
+        assert torch.equal(*outs)
+    assert patient.server.status()["version"] == 3
+
+
+@pytest.mark.parametrize("ends", ["leaves", "dies"])
+def test_a_group_that_is_gone_is_not_awaited(patient: Hall, ends: str) -> None:
+    a, b = patient.join("a"), patient.join("b")
+    both(partial(leased, a, 4), partial(leased, b, 4))
+    a.push(torch.ones(SIZE), samples=4, steps=1, basis=0)
+    a.pull(torch.empty(SIZE))
+    if ends == "leaves":
+        b.leave()
+    else:
+        patient.links["b"].close()
+    answer = a.finish()
+    assert answer is not None
+    assert (answer.version, answer.staleness) == (1, 0)
+
+
+def test_a_group_that_is_later_than_the_grace_is_not_awaited_and_its_push_counts() -> None:
+    hall, out = Hall(groups=2, grace=0.01), torch.empty(SIZE)
+    a, b = hall.join("a"), hall.join("b")
+    both(partial(leased, a, 4), partial(leased, b, 4))
+    a.push(torch.full((SIZE,), 2.0), samples=4, steps=1, basis=0)
+    assert pulled(a, out) == (4, 0)
+    b.push(torch.full((SIZE,), 4.0), samples=4, steps=1, basis=0)
+    assert pulled(b, out) == (8, 1)
+    assert torch.equal(out, torch.full((SIZE,), 3.0))
+    hall.close()
+
+
+def test_a_group_with_nothing_left_to_train_is_not_awaited(patient: Hall) -> None:
+    a, b, out = patient.join("a"), patient.join("b"), torch.empty(SIZE)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(a.lease, 0, 4, 4, 4)
+        second = pool.submit(b.lease, 0, 4, 4, 4)  # all samples are with a
+        assert first.result(10)[0] == Range(0, 4)
+        a.push(torch.ones(SIZE), samples=4, steps=1, basis=0)
+        assert pulled(a, out) == (4, 0)
+        assert not second.result(10)[0]
 
 
 def test_staleness_counts_the_versions_since_the_one_that_was_learned_from(hall: Hall) -> None:

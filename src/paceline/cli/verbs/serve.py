@@ -14,6 +14,9 @@ def command(
     groups: Annotated[int, typer.Option("--groups", min=1, help="Groups that must join before training starts.")],
     global_batch: Annotated[int, typer.Option("--global-batch", min=1, help="Samples of one update of the cluster.")],
     rule: Annotated[str, typer.Option("--rule", help="What to do with a push.")] = "merge",
+    grace: Annotated[
+        float, typer.Option("--grace", min=0, help="Seconds in which pushes become one version; 0: each is one.")
+    ] = 0.0,
     host: Annotated[str, typer.Option("--host", help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0 takes a free one.")] = 0,
     timeout: Annotated[float, typer.Option("--timeout", help="Seconds that any one wait may last.")] = 300.0,
@@ -23,4 +26,5 @@ def command(
     ] = None,
 ) -> None:
     """A parameter server. Needs PACELINE_TOKEN, the secret that groups and status requests must show."""
-    api.serve(groups, global_batch, rule=rule, host=host, port=port, timeout=timeout, ready_file=ready_file)
+    service = api.Service(groups, global_batch, rule, grace, timeout)
+    api.serve(service, host=host, port=port, ready_file=ready_file)

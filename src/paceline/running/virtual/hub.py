@@ -11,12 +11,13 @@ from paceline.errors import ConfigError
 from paceline.ops import Range
 from paceline.running.virtual.schedule import Exchange
 from paceline.running.virtual.turns import Turns
-from paceline.server.client import Client, Pulled
+from paceline.server.client import Client
 from paceline.server.messages import Progress
+from paceline.server.rounds import Pulled
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
 
-INITIAL = (-1, 0)  # key of a turn; later the push that finds version v has (v, 1), and a pull of it (v, 0)
+INITIAL = (-1, 0)  # key of a turn; later the push that finds n pushes has (n, 1), and a pull of them (n, 0)
 
 
 class Hub:
@@ -107,9 +108,11 @@ class VirtualClient(Client):
 
     def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
         self._turns.wait(self._job, (self._now.found, 1))
-        self._hub.store.push(delta, samples, steps, basis)
+        self._hub.store.push(delta, samples, steps, self._now.staleness)
         self._hub.done += samples
 
     def _pull(self, out: Tensor) -> Pulled:
         self._turns.wait(self._job, (self._now.pulled, 0))
-        return Pulled(self._hub.store.copy_to(out), self._hub.store.samples, staleness=0)
+        now, store = self._now, self._hub.store
+        store.copy_to(out)
+        return Pulled(now.version, store.samples, now.staleness, now.pulled, now.found)

@@ -13,9 +13,10 @@ from paceline.schema.trace import Trace, WorkerTrace
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One round of a job with the server: what it leased, trained and pushed, and the version it pulled then.
+    """One round of a job with the server: what it leased, trained and pushed, and what it pulled then.
 
-    ``found``: the version that its push found at the server; of no meaning where it leased nothing. ``heard``: samples
+    ``found``: pushes that its own found at the server, ``staleness`` versions after its weights; of no meaning where it
+    leased nothing. ``pulled``: pushes in the weights that it got, which are of ``version``. ``heard``: samples
     trained by all groups, as it knew when it got the lease; None: those that the server has in virtual time.
     ``ahead``: it was leased before the round before was pushed.
     """
@@ -24,14 +25,16 @@ class Exchange:
     work: Range
     found: int
     pulled: int
+    version: int = 0
+    staleness: int = 0
     heard: int | None = None
     ahead: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """One job's part of a run. ``first``: the version it began from. ``starts``: of its updates; ``stops``: of its
-    epochs; both in seconds. ``shares``: new ones of its workers, by the number of updates made before."""
+    """One job's part of a run. ``first``: pushes in the weights it began from. ``starts``: of its updates; ``stops``:
+    of its epochs; both in seconds. ``shares``: new ones of its workers, by the number of updates made before."""
 
     first: int
     exchanges: Sequence[Exchange]
@@ -55,7 +58,7 @@ def schedules(plan: Plan, trace: Trace) -> list[Schedule]:
         starts = [span.start for span in leader.spans if span.kind == "compute"] if trace.simulated else []
         stops = [float(mark.values["stop"]) for mark in leader.marks if mark.kind == "epoch"]
         pulls = [mark.values for mark in leader.marks if mark.kind == "pull"]
-        first = int(pulls[0]["version"]) if pulls and pulls[0]["epoch"] < 0 else 0
+        first = int(pulls[0]["pushes"]) if pulls and pulls[0]["epoch"] < 0 else 0
         ranks = range(rank, rank + len(job.workers))
         marks = [mark.values for each in ranks for mark in workers[each].marks if mark.kind == "shares"]
         shares = {int(values["update"]): values["shares"] for values in marks}
@@ -71,7 +74,9 @@ def _exchanges(leader: WorkerTrace) -> list[Exchange]:
             pull["epoch"],
             Range(pull["start"], pull["stop"]),
             found=pull["found"],
-            pulled=pull["version"],
+            pulled=pull["pushes"],
+            version=pull["version"],
+            staleness=pull["staleness"],
             heard=pull["heard"],
             ahead=pull["ahead"],
         )
@@ -92,8 +97,8 @@ class Course:
         self._size = self._epochs = 0
         self._schedules: list[Schedule] = []
 
-    def first_version(self, job: int) -> int:
-        """What the job's weights are when it begins."""
+    def first_pushes(self, job: int) -> int:
+        """In the weights that the job begins from."""
         return self._schedules[job].first if self._schedules else 0
 
     def begin(self, job: int, epoch: int, size: int, epochs: int) -> Schedule:
