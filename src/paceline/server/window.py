@@ -3,8 +3,8 @@
 group a   push ......... pull           all that are awaited have pushed: the window closes, and each of them pulls
 group b       push ..... pull           the same version, from which it goes on: nobody is stale
 group c            push  pull
-group d   ---------------------- push   it missed the window by more than the grace: its push joins the next one,
-                                        with its own weight, and until then nobody waits for it
+group d   ---------------------- push   it missed the window by more than the grace: its push is a version of its
+                                        own, for which nobody waits, and with the next one it is in step again
 """
 
 from __future__ import annotations
@@ -41,10 +41,15 @@ class Window:
         return self._close_if_complete()
 
     def push(self, group: str, now: float) -> None:
-        """Its push is in the weights."""
-        if not self._here:
-            self.due = now + self.grace
+        """Its push is in the weights. Of one that comes late and finds no window open, it is a version at once: the others
+        are in the middle of their work, and to wait for them would only make it later."""
+        late = group in self._late
         self._late.discard(group)
+        if not self._here:
+            if late:
+                self.number += 1
+                return
+            self.due = now + self.grace
         self._here.add(group)
         self._close_if_complete()
 

@@ -45,13 +45,24 @@ def test_nobody_waits_for_one_that_missed_a_window_until_it_comes() -> None:
     window.push("b", 2.0)
     assert window.number == 2
     window.push("c", 3.0)
-    assert (window.number, "c" in window) == (2, True)
-    window.push("a", 3.5)
-    window.push("b", 3.5)
-    assert window.number == 3
+    assert (window.number, "c" in window) == (3, False)
     window.push("a", 4.0)
     window.push("b", 4.0)
     assert window.number == 3  # c is in step again, and awaited
+    window.push("c", 4.1)
+    assert window.number == 4
+
+
+def test_one_that_is_late_joins_a_window_that_is_open() -> None:
+    window = in_training()
+    window.push("a", 0.0)
+    window.push("b", 0.0)
+    window.close()
+    window.push("a", 2.0)
+    window.push("c", 2.5)
+    assert (window.number, "c" in window) == (1, True)
+    window.push("b", 2.6)
+    assert window.number == 2
 
 
 def test_one_with_nothing_left_is_not_awaited() -> None:
@@ -75,7 +86,9 @@ def test_a_push_waits_only_while_somebody_in_time_is_missing(deeds: list[tuple[s
             training.discard(group)
             late.discard(group)
         elif deed == "push":
+            number, alone = window.number, group in late and not here
             window.push(group, 0.0)
+            assert not alone or (window.number == number + 1 and group not in window)
             late.discard(group)
         elif here:
             window.close()
