@@ -1,7 +1,8 @@
 """What a plan would reach, by formulas: fast enough to compare many, and the default where nothing is simulated.
 
 synchronous   X = B / max_i end_i(b_i)                    end_i: of computing b_i samples and of the exchange
-groups        X = sum_j K_j B_j / R_j                      R_j = K_j T_j + max(0, x_j - O_j T_j) + u_j
+groups        X = sum_j K_j B_j / R_j                      R_j = K_j T_j + max(0, x_j - O_j T_j) + u_j, and that of the
+                                                           slowest for all whose pushes fall in one window
               T_j: of one update, x_j: of one exchange with the server, beside which O_j updates are made,
               u_j: of the part of it that the devices themselves do
 server        load = S sum_j f_j / beta                   f_j = 1 / R_j
@@ -77,13 +78,23 @@ def round_seconds(profile: Profile, job: JobPlan, crowd: int = 1) -> float:
 def rates(profile: Profile, made: Plan) -> list[float]:
     """Predicted samples/s of each worker, in rank order."""
     layout = get(made.strategy).layout
-    found = []
-    for job in made.jobs:
-        passed = job.local_steps * update_seconds(profile, job.workers, layout.reduces)
-        if layout.server:
-            passed = round_seconds(profile, job, len(made.jobs))
-        found += [job.local_steps * worker.share / passed for worker in job.workers]
-    return found
+    if layout.server:
+        passed = _rounds(profile, made)
+    else:
+        passed = [update_seconds(profile, job.workers, layout.reduces) for job in made.jobs]
+    return [
+        job.local_steps * worker.share / spent
+        for job, spent in zip(made.jobs, passed, strict=True)
+        for worker in job.workers
+    ]
+
+
+def _rounds(profile: Profile, made: Plan) -> list[float]:
+    """Seconds from one exchange to the next of each job: those in step take as long as the slowest of them."""
+    own = [round_seconds(profile, job, len(made.jobs)) for job in made.jobs]
+    latest = min(own) + made.grace_seconds
+    in_step = max(spent for spent in own if spent <= latest)
+    return [max(spent, in_step) if made.grace_seconds else spent for spent in own]
 
 
 def server_load(profile: Profile, jobs: Sequence[JobPlan]) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from paceline.cost.compute import seconds
-from paceline.planning import estimate, exchanges
+from paceline.planning import estimate
 from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies.base import Layout, get
@@ -15,9 +15,9 @@ SAME = 5e-4  # of the speed: less is no difference that a person could see
 NAMED = 4  # devices in a sentence; of more only the number
 
 
-def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
-    """Why the shares and local steps are what they are."""
-    batch, workers = profile.global_batch, [worker for job in jobs for worker in job.workers]
+def plan(profile: Profile, layout: Layout, made: Plan, bound: str) -> str:
+    """Why the shares and local steps are what they are; ``bound``: why there are so many steps."""
+    batch, workers = profile.global_batch, made.workers
     shares = _listed([worker.share for worker in workers])
     if layout.devices == "fastest":
         rate = short_number(batch / estimate.update_seconds(profile, workers))
@@ -26,7 +26,7 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
             f"and takes the whole batch of {batch} at {rate} samples/s."
         )
     if layout.server:
-        return f"The batch of {batch} is cut evenly into {shares}; {_exchanges(profile, jobs)}"
+        return _exchanges(profile, made, shares, bound)
     if layout.shares == "speed" and len(workers) == 1:
         ends = estimate.update_seconds(profile, workers)
         return f"{_name(workers[0])} takes the whole batch of {batch}; an update ends after {ends:.3g} s."
@@ -40,12 +40,14 @@ def plan(profile: Profile, layout: Layout, jobs: Sequence[JobPlan]) -> str:
     return f"The batch of {batch} is cut evenly into {shares}, whatever the speed of each device."
 
 
-def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
+def _exchanges(profile: Profile, made: Plan, shares: str, bound: str) -> str:
+    """Of groups that meet at a server."""
+    jobs = made.jobs
     updates = [estimate.update_seconds(profile, job.workers) for job in jobs]
     steps = ", ".join(f"{job.name} {job.local_steps}" for job in jobs[:NAMED])
-    bound = exchanges.rhythm(profile, [job.workers for job in jobs]).why
     rates = ", ".join(f"{1 / own:.3g}" for own in updates[:NAMED])
     more = f" and {len(jobs) - NAMED} more groups" if len(jobs) > NAMED else ""
+    longest = max(job.local_steps * own for job, own in zip(jobs, updates, strict=True))
     load = estimate.server_load(profile, jobs)
     crowded = (
         f" The server's port would be busy {load:.0%} of the time, over the {estimate.FULL:.0%} that transfers pass "
@@ -54,25 +56,18 @@ def _exchanges(profile: Profile, jobs: Sequence[JobPlan]) -> str:
         else ""
     )
     return (
-        f"groups make {rates}{more} updates/s, so they exchange after {steps}{more} updates and meet the server about "
-        f"equally often; so many, that {bound}. {_waits(profile, jobs, updates)}{crowded}"
+        f"With shares {shares} of {profile.global_batch} groups make {rates}{more} updates/s and exchange after {steps}"
+        f"{more} of them, all within {longest:.3g} s; so many, that {bound}. {_beside(profile, made)}{crowded}"
     )
 
 
-def _waits(profile: Profile, jobs: Sequence[JobPlan], updates: Sequence[float]) -> str:
-    """What exchanges take, and what of it groups wait for."""
-    each = [estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs]
-    parts = [
-        exchange / (exchange + job.local_steps * own) for job, own, exchange in zip(jobs, updates, each, strict=True)
-    ]
-    told = f"An exchange takes {max(each):.3g} s"
-    beside = [job.name for job in jobs if job.overlap]
-    if not beside:
-        return f"{told}, {max(parts):.1%} of the time or less."
-    return (
-        f"{told}; waiting for it would cost {max(parts):.0%} of the time, so {_short(beside)} go on meanwhile, from "
-        f"weights that are one exchange older."
-    )
+def _beside(profile: Profile, made: Plan) -> str:
+    """What exchanges take, and who goes on meanwhile."""
+    longest = max(estimate.exchange_seconds(profile, job.workers, len(made.jobs)) for job in made.jobs)
+    on = _short([job.name for job in made.jobs if job.overlap])
+    grace = made.grace_seconds
+    one = f" Pushes within {grace:.3g} s are one version of the weights." if grace else ""
+    return f"An exchange takes {longest:.3g} s, beside which {on} go on.{one}"
 
 
 def idle(profile: Profile, jobs: Sequence[JobPlan], workers: Sequence[WorkerPlan]) -> str:

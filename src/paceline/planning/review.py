@@ -23,6 +23,7 @@ HEADER = """\
 #   micro_batch    the most samples the device takes at once
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
 #   overlap        how many of them it makes while an exchange is on its way; left out: it waits for it
+#   grace_seconds  after a push, in which those of other groups become one version with it; left out: each is a version
 #   rebalance      false: shares stay, whatever is measured while it runs; so do shares that you have changed
 #   jobs           take a worker out and give its share to others, or move it to another group (hybrid)
 # Then:  paceline plan PROFILE --check THIS_FILE
@@ -91,7 +92,9 @@ def compared(made: Plan, own: Plan) -> Plan:
             "reason": reason,
             "alternatives": (planned, *own.alternatives),
             "most_gain": own.most_gain,
-            "predicted_staleness": exchanges.staleness([job.overlap for job in made.jobs]) if server else None,
+            "predicted_staleness": exchanges.staleness([job.overlap for job in made.jobs], made.grace_seconds)
+            if server
+            else None,
         }
     )
 

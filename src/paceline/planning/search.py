@@ -143,12 +143,11 @@ def _members(groups: Groups) -> set[frozenset[int]]:
 def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
     """The plan of a strategy on these devices in these groups, with its reason and what formulas predict."""
     layout = base.get(strategy).layout
-    workers = [worker for members in groups.values() for worker in members]
-    shares = iter(_shares(profile, workers, layout))
-    shared = {name: [_with(worker, share=next(shares)) for worker in members] for name, members in groups.items()}
-    idle = [worker for members in shared.values() for worker in members if not worker.share]
-    busy = {name: kept for name, members in shared.items() if (kept := [one for one in members if one.share])}
-    jobs = _jobs(profile, busy, layout)
+    if layout.server:
+        found = exchanges.rhythm(profile, groups)
+        jobs, idle, grace, why = found.jobs, found.idle, found.grace, found.why
+    else:
+        (jobs, idle), grace, why = _shared(profile, groups, layout), 0.0, ""
     made = Plan(
         strategy=strategy,
         cluster=profile.cluster,
@@ -156,9 +155,10 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
         global_batch=profile.global_batch,
         jobs=jobs,
         most_gain=profile.most_gain,
-        predicted_staleness=exchanges.staleness([job.overlap for job in jobs]) if layout.server else None,
+        predicted_staleness=exchanges.staleness([job.overlap for job in jobs], grace) if layout.server else None,
+        grace_seconds=grace,
     )
-    reason = (reasons.plan(profile, layout, jobs), reasons.idle(profile, jobs, idle), profile.learning_rate)
+    reason = (reasons.plan(profile, layout, made, why), reasons.idle(profile, jobs, idle), profile.learning_rate)
     return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), partial(estimate.rates, profile))
 
 
@@ -178,18 +178,14 @@ def _with(worker: WorkerPlan, **values: object) -> WorkerPlan:
     return worker.model_copy(update=values)
 
 
-def _shares(profile: Profile, workers: Sequence[WorkerPlan], layout: Layout) -> list[int]:
+def _shared(profile: Profile, groups: Groups, layout: Layout) -> tuple[list[JobPlan], list[WorkerPlan]]:
+    """Jobs of those that get a share, and who gets none."""
+    workers = [worker for members in groups.values() for worker in members]
     if layout.shares == "even":
-        return balance.even(profile.global_batch, len(workers))
-    return balance.by_speed(profile.global_batch, workers, estimate.ends(profile, workers))
-
-
-def _jobs(profile: Profile, groups: Groups, layout: Layout) -> list[JobPlan]:
-    steps, overlaps = [1] * len(groups), [0] * len(groups)
-    if layout.server:
-        found = exchanges.rhythm(profile, list(groups.values()))
-        steps, overlaps = found.steps, found.overlaps
-    return [
-        JobPlan(name=name, workers=members, local_steps=step, overlap=overlap)
-        for (name, members), step, overlap in zip(groups.items(), steps, overlaps, strict=True)
-    ]
+        shares = iter(balance.even(profile.global_batch, len(workers)))
+    else:
+        shares = iter(balance.by_speed(profile.global_batch, workers, estimate.ends(profile, workers)))
+    shared = {name: [_with(worker, share=next(shares)) for worker in members] for name, members in groups.items()}
+    idle = [worker for members in shared.values() for worker in members if not worker.share]
+    busy = {name: kept for name, members in shared.items() if (kept := [one for one in members if one.share])}
+    return [JobPlan(name=name, workers=members) for name, members in busy.items()], idle

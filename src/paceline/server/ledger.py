@@ -20,8 +20,8 @@ HOLDER = "all"  # the only one in a replica
 class Ledger:
     """Hands out each position of each epoch once. Not thread-safe; the caller holds a lock.
 
-    A lease near the end of the epoch is no larger than the group's part of what is left, in proportion to what
-    all groups ask for, so that fast and slow groups end together.
+    Groups take turns about equally often. What is left of an epoch for its last turn is given out in proportion to what
+    they ask for, so that fast and slow groups end together.
     """
 
     def __init__(self) -> None:
@@ -31,6 +31,7 @@ class Ledger:
         self._free: list[Range] = []
         self._leases: dict[str, list[Range]] = {}  # those of a group in the order in which it trains them
         self._wants: dict[str, int] = {}
+        self._asked: set[str] = set()  # groups that got a lease in this turn
 
     def open(self, epoch: int, size: int, left: Sequence[Range] | None = None) -> None:
         """Start ``epoch`` of ``size`` samples; opening the running epoch or one before it does nothing.
@@ -57,6 +58,7 @@ class Ledger:
         self._free = [part for part in ([Range(0, size)] if left is None else left) if part]
         self.epoch, self.size, self.done = epoch, size, size - sum(map(len, self._free))
         self._leases.clear()
+        self._asked.clear()
 
     @property
     def left(self) -> list[Range]:
@@ -101,9 +103,7 @@ class Ledger:
             return Range(self.size, self.size)
         if not self._free:
             return None
-        left = sum(map(len, self._free))
-        fair = -(-left * want // sum(self._wants.values()))
-        size = min(want, -(-fair // batch) * batch)
+        size = min(want, -(-self._part(group, want) // batch) * batch)
         first = self._free[0]
         lease = Range(first.start, min(first.start + size, first.stop))
         self._free[0] = Range(lease.stop, first.stop)
@@ -111,6 +111,15 @@ class Ledger:
             self._free.pop(0)
         self._leases.setdefault(group, []).append(lease)
         return lease
+
+    def _part(self, group: str, want: int) -> int:
+        """All of ``want`` if there is enough for all groups that have yet to ask in this turn, or else its part."""
+        if group in self._asked:
+            self._asked.clear()
+        left = sum(map(len, self._free))
+        asking = sum(own for name, own in self._wants.items() if name not in self._asked)
+        self._asked.add(group)
+        return want if left >= asking else -(-left * want // asking)
 
     def settle(self, group: str) -> Range | None:
         """The group's oldest lease is trained and counts; returns it."""

@@ -41,8 +41,8 @@ class Window:
         return self._close_if_complete()
 
     def push(self, group: str, now: float) -> None:
-        """Its push is in the weights. Of one that comes late and finds no window open, it is a version at once: the others
-        are in the middle of their work, and to wait for them would only make it later."""
+        """Its push is in the weights. That of one that comes late and finds no window open is a version at once: the
+        others are in the middle of their work, and to wait for them would only make it later."""
         late = group in self._late
         self._late.discard(group)
         if not self._here:

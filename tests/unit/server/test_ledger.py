@@ -102,13 +102,22 @@ def opened(size: int) -> Ledger:
 
 
 def test_the_tail_is_shared_in_proportion_to_what_groups_ask_for():
-    """Of 16 left the second group, a third of all that is asked for, gets 6, rounded up to whole batches of 4."""
-    ledger, sizes = opened(96), []
-    for group, want in [("a", 32), ("b", 16), ("a", 32), ("b", 16), ("a", 32)]:
+    """Of 20 left the first group, two thirds of all that is asked for, gets 14, rounded up to whole batches of 4."""
+    ledger, sizes = opened(116), []
+    for group, want in 3 * [("a", 32), ("b", 16)]:
         granted = ledger.take(group, want, 4, epoch=0)
         ledger.settle(group)
         sizes.append(len(granted or ()))
-    assert sizes == [32, 16, 32, 8, 8]
+    assert sizes == [32, 16, 32, 16, 16, 4]
+    assert ledger.over
+
+
+def test_a_turn_that_has_begun_goes_on_with_what_is_enough_for_the_rest_of_it():
+    ledger, sizes = opened(96), []
+    for group, want in [("a", 32), ("b", 16), ("a", 32), ("b", 16)]:
+        sizes.append(len(ledger.take(group, want, 4, epoch=0) or ()))
+        ledger.settle(group)
+    assert sizes == [32, 16, 32, 16]
     assert ledger.over
 
 
@@ -148,7 +157,7 @@ def test_a_late_group_hears_of_the_end_after_another_began_the_next_epoch():
     assert ledger.take("a", 2, 1, epoch=1) == Range(0, 2)
     ledger.open(0, 4)
     assert not ledger.take("late", 4, 1, epoch=0)
-    assert ledger.take("late", 2, 1, epoch=1) == Range(2, 3)
+    assert ledger.take("late", 2, 1, epoch=1) == Range(2, 4)
 
 
 def test_a_second_lease_before_the_first_is_pushed_is_refused():
