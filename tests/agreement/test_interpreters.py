@@ -20,6 +20,7 @@ RECIPE = """
 import json, sys
 sys.path.insert(0, sys.argv[2])
 import jobs
+jobs.SAMPLES = int(sys.argv[3])
 rank, done = jobs.operations()
 open(f"{sys.argv[1]}/{rank}.json", "w").write(json.dumps(done))
 """
@@ -54,8 +55,9 @@ def test_a_real_run_and_its_simulation_do_the_same_operations(crew: Crew, strate
 def test_so_do_groups_with_a_server_as_far_as_time_allows(tmp_path: Path, strategy: str) -> None:
     """How many leases a group gets is a matter of time; what it does with the first one is not."""
     made = plan(strategy)
-    harness.run(made, RECIPE, tmp_path, str(tmp_path), str(Path(jobs.__file__).parent))
-    predicted = interpreter.operations(made, jobs.SAMPLES, jobs.EPOCHS)
+    samples = 50 * jobs.SAMPLES  # more than one group can take before the other has begun
+    harness.run(made, RECIPE, tmp_path, str(tmp_path), str(Path(jobs.__file__).parent), str(samples))
+    predicted = interpreter.operations(made, samples, jobs.EPOCHS)
     for rank, expected in enumerate(predicted):
         real = json.loads((tmp_path / f"{rank}.json").read_text())
         shapes = [shape(repr(op)) for op in expected]
