@@ -15,6 +15,7 @@ setup: .venv/ready ## make .venv with paceline and all it needs
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $@
+	@echo 'ready: paceline is in $(BIN); type . $(BIN)/activate once to have it in your PATH'
 
 demo: setup ## train on an emulated 4:2:1:1 cluster with each strategy in turn, and compare
 	$(BIN)/paceline demo

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import harness
 from harness import command
 from paceline.schema.profile import DeviceProfile, Profile
 
@@ -23,6 +24,13 @@ from paceline.schema.profile import DeviceProfile, Profile
         (["run", "--plan", "plan.yaml", "--strategy", "hybrid", "r.py"], "--plan already holds the strategy"),
         (["run", "--strategy", "solo", "r.py"], "unknown strategy 'solo'"),
         (["run", "--out", ".", "r.py"], "holds files that are not a run's"),
+        (
+            ["run", "--plan", "plan.yaml", "r.py"],
+            "the plan is for cluster 'test'; expected 'here', which would",
+        ),
+        (["plan", "good.yaml"], "good.yaml is a cluster file, no profile. Type --cluster good.yaml."),
+        (["plan", "."], ". cannot be read: Is a directory. Name a file in it."),
+        (["run", "r.py", "--epochs", "3"], "No such option: --epochs. What is for the script comes after --. See"),
         (["bench", "overhaed"], "Did you mean 'overhead'?"),
         (["run", "--rule", "marge", "r.py"], "Did you mean 'merge'?"),
         (["plan", "infinite.json"], "'devices.0.samples_per_second' is Infinity"),
@@ -49,6 +57,8 @@ def test_what_cannot_be_right_is_one_sentence_and_exit_code_2(tmp_path: Path, ar
         '"micro_batch": null, "samples_per_second": .inf}]}'
     )
     (tmp_path / "bad.yaml").write_text("name: x\nemulation: pacing\ngroups: [{name: a, sped: 1}]\n")
+    (tmp_path / "good.yaml").write_text("name: x\ngroups: [{name: a}]\n")
+    harness.plan("alone", [harness.worker(1)]).write(tmp_path / "plan.yaml")
     device = DeviceProfile(
         group="a", device="cpu", speed=None, threads=1, micro_batch=None, batch=1, samples_per_second=1.0
     )

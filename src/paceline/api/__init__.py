@@ -5,7 +5,7 @@ from paceline.api.demonstration import demo
 from paceline.api.foreseeing import check, foreseen, known, plan, simulate, write_plan
 from paceline.api.machines import PROBE_SECONDS, Diagnosis, cluster, doctor
 from paceline.api.serving import Service, serve
-from paceline.api.training import Watcher, probe, report, reuse, run, write_report
+from paceline.api.training import Watcher, keep, probe, report, run, write_report
 from paceline.api.virtual import train_virtually
 from paceline.launchers.recipe import Recipe
 from paceline.planning.limit import limit
@@ -23,12 +23,12 @@ __all__ = [
     "export",
     "foreseen",
     "inspect",
+    "keep",
     "known",
     "limit",
     "plan",
     "probe",
     "report",
-    "reuse",
     "run",
     "serve",
     "simulate",

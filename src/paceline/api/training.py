@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,19 +73,14 @@ def probe(
     return profile
 
 
-def reuse(path: Path, recipe: Recipe, folder: RunFolder, resume: Path | None, say: Callable[[str], None]) -> Profile:
-    """The profile of an earlier probe in place of a new one; ``say`` is told where it was of another recipe.
+def keep(profile: Profile, folder: RunFolder, resume: Path | None = None) -> None:
+    """Leave in ``folder`` what a run's plan was made from; arguments as of ``run``.
 
     Raises:
-        ConfigError: there is none, or the folder is not free.
+        ConfigError: the folder is not free.
     """
-    measured = Profile.read(path)
     folder.claim(resume and find(resume))
-    measured.write(folder.profile)
-    wanted = (str(recipe.script), *recipe.arguments)
-    if measured.recipe and measured.recipe != wanted:
-        say(f"{path} was measured with `{shlex.join(measured.recipe)}`; its speeds may not be those of this run")
-    return measured
+    profile.write(folder.profile)
 
 
 def run(

@@ -14,8 +14,10 @@ import typer
 from paceline import api, strategies
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
+from paceline.schema.cluster import Cluster
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
+from paceline.schema.summary import Summary
 from paceline.server import rules
 from paceline.strategies.base import get
 
@@ -136,12 +138,28 @@ def typed() -> str:
     return shlex.join(["paceline", *sys.argv[1:]])
 
 
-def folder(out: Path | None, name: str) -> RunFolder:
-    """``--out``, or a fresh folder under ``runs/``."""
+def folder(out: Path | None, name: str, resume: Path | None = None) -> RunFolder:
+    """``--out``, or a fresh folder under ``runs/``. ``resume``: what goes on may end in the folder where it began.
+
+    Raises:
+        ConfigError: ``out`` holds a run that was measured to its end.
+    """
     if out is not None:
-        return RunFolder(out)
+        inside = resume is not None and resume.resolve().is_relative_to(out.resolve())
+        return RunFolder(out) if inside else kept(RunFolder(out))
     fresh = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     return RunFolder(fresh if not fresh.exists() else fresh.with_name(f"{fresh.name}-{os.getpid()}"))
+
+
+def kept(folder: RunFolder) -> RunFolder:
+    """The folder that the user named, unless there is something in it that cannot be had again by typing a command.
+
+    Raises:
+        ConfigError: it holds a run that was measured to its end.
+    """
+    if folder.summary.exists() and not Summary.read(folder.summary).simulated:
+        raise ConfigError(f"{folder.path} holds a finished run", remedy="Choose another --out, or remove that folder.")
+    return folder
 
 
 def measured(profile: str | None, cluster: Path | None) -> Profile:
@@ -153,4 +171,16 @@ def measured(profile: str | None, cluster: Path | None) -> Profile:
     if (profile is None) == (cluster is None):
         seen = "neither a profile nor a cluster" if profile is None else "both a profile and a cluster"
         raise ConfigError(seen, expected="one of them", remedy="Name a profile.json, or --cluster FILE.")
-    return api.known(api.cluster(cluster)) if profile is None else Profile.read(Path(profile))
+    return api.known(api.cluster(cluster)) if profile is None else read_profile(Path(profile))
+
+
+def read_profile(path: Path) -> Profile:
+    """Raises ConfigError if it is none; of a cluster file, with the flag that is for those."""
+    try:
+        return Profile.read(path)
+    except ConfigError as error:
+        try:
+            Cluster.read(path)
+        except ConfigError:
+            raise error from None
+        raise ConfigError(f"{path} is a cluster file, no profile", remedy=f"Type --cluster {path}.") from None

@@ -14,11 +14,11 @@ from paceline.errors import LaunchError, PacelineError
 # Newer versions of typer hold their own copy of click, older ones import it; this is what a wrong flag raises in both.
 WrongUsage: type[Exception] = typer.BadParameter.__mro__[1]
 
+RECIPES = ("run", "probe", "simulate")  # they hand arguments on
 STOPPED = 130  # exit code after Ctrl-C
 
 app = typer.Typer(
     help="Train one model on devices of different speed at close to the sum of their speeds.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -29,11 +29,14 @@ for verb in (demo, doctor, run, probe, plan, simulate, serve, report, inspect, e
 
 
 @app.callback(invoke_without_command=True)
-def options(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
+def options(
+    context: typer.Context, version: bool = typer.Option(False, "--version", help="Print the version and exit.")
+) -> None:
     """Train one model on devices of different speed at close to the sum of their speeds."""
     if version:
         typer.echo(__version__)
-        raise typer.Exit
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 def main() -> None:
@@ -60,4 +63,6 @@ def main() -> None:
 def _wrong(error: Any) -> str:
     said = error.format_message().rstrip(".").replace("Value error, ", "")
     verb = error.ctx.command_path if error.ctx else "paceline"
-    return f"{said}{'' if said.endswith('?') else '.'} See `{verb} --help`."
+    misplaced = said.startswith("No such option") and verb.endswith(RECIPES)
+    script = " What is for the script comes after --." if misplaced else ""
+    return f"{said}{'' if said.endswith('?') else '.'}{script} See `{verb} --help`."

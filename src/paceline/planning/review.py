@@ -43,6 +43,11 @@ def check(made: Plan, profile: Profile) -> Plan:
     Raises:
         ConfigError: a strategy, a worker, a share, a micro-batch or local steps that cannot be.
     """
+    if made.strategy == strategies.AUTO:
+        raise ConfigError(
+            "a plan's strategy is auto", expected="the one it is for",
+            remedy="Name one, or let the planner choose: paceline plan PROFILE --strategy auto.",
+        )  # fmt: skip
     strategies.check(made.strategy)
     layout = get(made.strategy).layout
     if layout.server:
@@ -60,7 +65,7 @@ def check(made: Plan, profile: Profile) -> Plan:
     if made.shards != 1:
         raise ConfigError(f"the server has {made.shards} shards", expected="1, all it can have", remedy="Leave it out.")
     _jobs(made, layout, profile)
-    _shares(made, profile)
+    _shares(made, layout, profile)
     jobs, free = [], list(profile.devices)
     for job in made.jobs:
         workers = [_measured(worker, _taken(worker, free, profile)) for worker in job.workers]
@@ -133,7 +138,7 @@ def _jobs(made: Plan, layout: Layout, profile: Profile) -> None:
             )  # fmt: skip
 
 
-def _shares(made: Plan, profile: Profile) -> None:
+def _shares(made: Plan, layout: Layout, profile: Profile) -> None:
     for job in made.jobs:
         for worker in job.workers:
             if not worker.share:
@@ -147,6 +152,12 @@ def _shares(made: Plan, profile: Profile) -> None:
         raise ConfigError(
             f"the shares add up to {total}", expected=f"the global batch, {profile.global_batch}",
             remedy=f"{'Take' if lower else 'Add'} {abs(more)} samples {'from' if lower else 'to'} the workers.",
+        )  # fmt: skip
+    shares = [worker.share for worker in made.workers]
+    if layout.shares == "even" and max(shares) > min(shares) + 1:
+        raise ConfigError(
+            f"{made.strategy} has shares from {min(shares)} to {max(shares)}", expected="equal ones",
+            remedy="Make them equal, or set strategy: allreduce.",
         )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
         cluster=plan.cluster,
         emulation=plan.emulation,
         emulated=plan.emulated,
+        simulated=trace.simulated,
         samples=samples,
         seconds=seconds,
         samples_per_second=rate,
@@ -62,7 +63,7 @@ def summarise(trace: Trace, plan: Plan, command: str, events: list[Event], versi
         devices=_devices(trace, plan, seconds),
         epochs=epochs,
         events=sorted([*events, *_changes(trace)], key=lambda event: event.at),
-        findings=tuple(findings(trace, plan, reduces_together(plan.strategy))),
+        findings=() if trace.simulated else tuple(findings(trace, plan, reduces_together(plan.strategy))),
         versions=versions,
         command=command,
     )

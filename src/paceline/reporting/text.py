@@ -19,6 +19,8 @@ COMPARISON = (
     "seconds",
     "mean staleness",
 )
+MISSED = 0.15  # by this part two measurements may differ on a shared machine
+EXPLAINS = ("lost", "fault", "replan")  # events after which nobody expects the prediction to hold
 HEADLINE = COMPARISON.index("fraction of the limit")
 
 
@@ -103,7 +105,9 @@ def gain(summary: Summary, summaries: Sequence[Summary] = ()) -> str:
     even = [other.samples_per_second for other in summaries if is_even(other) and other.cluster == summary.cluster]
     if is_even(summary) or not even or not even[0]:
         return most
-    return f"{summary.samples_per_second / even[0]:.2f} times the even split; {most}"
+    times = summary.samples_per_second / even[0]
+    beyond = ", and more than its shares held the even one up" if times > summary.most_gain * (1 + MISSED) else ""
+    return f"{times:.2f} times the even split; {most}{beyond}"
 
 
 def is_even(summary: Summary) -> bool:
@@ -118,8 +122,25 @@ def story(summary: Summary) -> list[str]:
     if summary.accuracy is not None:
         figures += f"; accuracy {accuracy(summary.accuracy)}"
     changes = [event.what for event in summary.events if event.kind == "replan"]
-    changes += [f"lost after {seconds(event.at)} s: {event.what}" for event in summary.events if event.kind == "lost"]
-    return [f"{figures}.", *filter(None, [gain(summary)]), *changes, *(finding.what for finding in summary.findings)]
+    lost = [f"lost after {seconds(event.at)} s: {event.what}" for event in summary.events if event.kind == "lost"]
+    if lost and (missing := sum(epoch.missing for epoch in summary.epochs)):
+        lost.append(f"training ended with that: {number(missing)} samples of the epoch were never trained")
+    changes += lost
+    told = filter(None, [doubt(summary), gain(summary)])
+    return [f"{figures}.", *told, *changes, *(finding.what for finding in summary.findings)]
+
+
+def doubt(summary: Summary) -> str:
+    """Where limit and prediction cannot have been of what ran: what to do about it."""
+    if (summary.fraction_of_limit or 0.0) > 1 + MISSED:
+        return "Faster than the limit: that was measured on something else or on a busier machine. Probe again."
+    explained = summary.simulated or summary.findings or any(event.kind in EXPLAINS for event in summary.events)
+    if (summary.prediction_error or 0.0) > MISSED and not explained:
+        return (
+            "The prediction was off by more than measuring is: no device stands out, so these devices did other work "
+            "meanwhile, or the probe did not see this script's usual work. Probe again, with nothing else running."
+        )
+    return ""
 
 
 def comparison(summaries: Sequence[Summary]) -> list[list[str]]:

@@ -41,7 +41,7 @@ class Checkpoints:
         """Write a checkpoint; see ``Run.save``."""
         if self._worker.place.folder is None:
             self.place = path  # a stop saves there, too
-        if self._worker.place.is_main and not self._worker.place.probing:  # a probe's training is not what it is about
+        if self._worker.place.is_main and self._worker.keeps(path):
             self._write(path)
 
     def load(self, path: Path) -> None:

@@ -69,7 +69,7 @@ def place_in(plan: Plan, launch: Launch, global_batch: int, folder: RunFolder | 
     if plan.global_batch != global_batch:
         raise ConfigError(
             f"paceline.init was given global_batch={global_batch}", expected=f"{plan.global_batch}, as in the plan",
-            remedy="Probe again: the profile was made with another global batch.",
+            remedy="Give it that, or plan anew from a profile or a cluster file with yours.",
         )  # fmt: skip
     job = plan.jobs[launch.job]
     if launch.world_size != len(job.workers):

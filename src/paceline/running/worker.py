@@ -11,6 +11,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
 import torch
@@ -167,6 +168,10 @@ class Worker:
         self.started = True
         if isinstance(self._source, ServerSource):
             self.executor.start_from_server(self._initialises, self.progress)
+
+    def keeps(self, path: Path) -> bool:
+        """Whether ``run.save(path)`` is to write: what a probe trains is thrown away."""
+        return not self.place.probing
 
     @contextmanager
     def newest_weights(self, progress: Progress) -> Iterator[Progress]:

@@ -33,7 +33,8 @@ class Record(BaseModel):
         try:
             content = yaml.load(path.read_text(), Loader=_Loader)
         except OSError as error:
-            raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy="Check the path.") from error
+            remedy = "Name a file in it." if path.is_dir() else "Check the path."
+            raise ConfigError(f"{path} cannot be read: {error.strerror}", remedy=remedy) from error
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             reason = " ".join(str(error).split())
             if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:

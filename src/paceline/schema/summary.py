@@ -70,6 +70,7 @@ class Summary(Record):
     cluster: str
     emulation: str
     emulated: bool
+    simulated: bool = False
     samples: int
     seconds: float
     samples_per_second: float

@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from paceline import api
+from paceline.cli import flags
 from paceline.cli.main import app
 from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
@@ -68,6 +69,28 @@ def test_out_leaves_what_a_run_leaves_and_report_draws_it_again(tmp_path):
     assert "simulated" in (out / "report.html").read_text()
 
 
+def test_a_simulation_may_be_typed_again_but_takes_no_measured_runs_place(tmp_path):
+    out = tmp_path / "out"
+    assert simulate(tmp_path, "--out", str(out)).exit_code == simulate(tmp_path, "--out", str(out)).exit_code == 0
+    simulated = Summary.read(out / "summary.json")
+    assert simulated.simulated
+    simulated.model_copy(update={"simulated": False}).write(out / "summary.json")
+    kept = (out / "summary.json").read_text()
+    for arguments in ("simulate", "--cluster", str(tmp_path / "cluster.yaml")), ("run", "r.py"), ("probe", "r.py"):
+        done = CliRunner().invoke(app, [*arguments, "--out", str(out)])
+        assert "holds a finished run. Choose another --out" in str(done.exception)
+    assert (out / "summary.json").read_text() == kept
+
+
+def test_a_run_that_is_gone_on_with_may_end_where_it_began(tmp_path):
+    out = tmp_path / "out"
+    assert simulate(tmp_path, "--out", str(out)).exit_code == 0
+    Summary.read(out / "summary.json").model_copy(update={"simulated": False}).write(out / "summary.json")
+    assert flags.folder(out, "", resume=out / "checkpoint").path == out
+    with pytest.raises(ConfigError, match="holds a finished run"):
+        flags.folder(out, "", resume=tmp_path / "elsewhere")
+
+
 def test_what_is_written_is_read_back_as_it_was(tmp_path):
     profile = api.known(Cluster.parse(KNOWN, "here"))
     made = api.plan(profile, "allreduce")
@@ -118,6 +141,7 @@ def test_a_fault_that_would_have_come_after_the_end_did_not_happen(tmp_path):
     done = simulate(tmp_path, "--kill", "slow:600", "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["events"] == []
+    assert "--kill slow: 600 s is after the end, nothing came of it" in done.output
 
 
 def test_a_folder_of_other_files_is_refused_before_anything_is_trained(tmp_path):

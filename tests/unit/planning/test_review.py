@@ -61,6 +61,10 @@ MISTAKES = {
         "allreduce has 2 jobs; expected 1",
     ),
     "alone with company": (lambda c: c.update(strategy="alone"), "alone has 4 workers; expected 1"),
+    "uneven equals": (
+        lambda c: c.update(strategy="allreduce_even"), r"allreduce_even has shares from \d+ to \d+; expected equal ones"
+    ),
+    "no strategy": (lambda c: c.update(strategy="auto"), "a plan's strategy is auto; expected the one it is for"),
     "shards": (lambda c: c.update(shards=8), "the server has 8 shards; expected 1"),
     "the batch": (lambda c: c.update(global_batch=64), "global_batch is 64; expected 128, as in the profile"),
     "the cluster": (lambda c: c.update(cluster="other"), "the plan is for cluster 'other'; expected 'lab'"),

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from paceline.reporting import table, text
-from paceline.schema.summary import Event, Finding, Staleness
+from paceline.schema.summary import EpochSummary, Event, Finding, Staleness
 
 
 def printed(shown: Table, *, width: int = 80, encoding: str = "utf-8", colours: bool = False) -> str:
@@ -119,6 +119,38 @@ def test_a_run_in_a_few_lines_has_its_figures_its_gain_its_changes_and_what_was_
         "update 44: shares 4, 4 -> 6, 2",
         "rank 1 waits for its data",
     ]
+
+
+DIED = Event(at=3.0, kind="lost", what="group 'old' died")
+
+
+def test_a_run_that_ended_early_is_not_told_as_a_whole_one(make_run):
+    epoch = EpochSummary(epoch=0, samples=900, duplicates=0, missing=100)
+    summary, _ = make_run(events=[DIED], epochs=[epoch])
+    told = text.story(summary)
+    assert told[told.index("lost after 3.0 s: group 'old' died") + 1] == (
+        "training ended with that: 100 samples of the epoch were never trained"
+    )
+    whole, _ = make_run(events=[DIED])
+    assert "ended" not in " ".join(text.story(whole))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"fraction_of_limit": 1.2}, "Faster than the limit: "),
+        ({"prediction_error": 0.3}, "The prediction was off by more"),
+        ({"prediction_error": 0.1}, ""),
+        ({"prediction_error": None, "fraction_of_limit": None}, ""),
+        ({"prediction_error": 0.3, "events": [DIED]}, ""),
+        ({"prediction_error": 0.3, "simulated": True}, ""),
+        ({"prediction_error": 0.3, "findings": (Finding(rank=1, cause="data", what="rank 1"),)}, ""),
+    ],
+)
+def test_a_limit_or_a_prediction_that_was_of_something_else_is_doubted(make_run, changed, said):
+    summary, _ = make_run(**{"findings": (), "events": [], **changed})
+    assert text.doubt(summary).startswith(said)
+    assert bool(text.doubt(summary)) == bool(said)
 
 
 def test_a_run_of_which_nothing_was_foretold_is_told_all_the_same(make_run):

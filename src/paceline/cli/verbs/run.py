@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -40,18 +41,17 @@ def command(
     strategy = given.strategy if given else strategy or "allreduce"
     terminal = Terminal(sys.stderr if json else sys.stdout)
     script = api.Recipe(recipe, tuple(arguments or ()))
-    folder = flags.folder(out, f"{recipe.stem}-{strategy}")
+    folder = flags.folder(out, f"{recipe.stem}-{strategy}", resume)
     script.check()
-    source = profile or api.cluster(cluster, emulation)
+    source = profile or _machines(cluster, emulation, given)
     measured = _measured(source, probe_seconds, script, folder, resume, terminal)
     made = api.plan(measured, strategy) if given is None else api.check(measured, given)
     if rule is not None:
         made = made.model_copy(update={"rule": rule})
+    api.keep(measured, folder, resume)
     limit = f"Limit {made.limit_samples_per_second:,.0f} samples/s."
     terminal.say(f"{made.strategy}: {made.reason} {limit} {plan_table.threads(made)}")
-    summary = api.run(
-        made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher
-    )  # fmt: skip
+    summary = api.run(made, script, folder, command=flags.typed(), port=port, resume=resume, watcher=terminal.watcher)
     terminal.done()
     if json:
         typer.echo(summary.model_dump_json(indent=2))
@@ -72,6 +72,17 @@ def _check(
         raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
 
 
+def _machines(cluster: Path | None, emulation: flags.Emulation, given: Plan | None) -> Cluster:
+    """What is to be measured. Raises ConfigError if the plan that was given is for something else."""
+    machines = api.cluster(cluster, emulation)
+    if given is not None and machines.name != given.cluster:
+        raise ConfigError(
+            f"the plan is for cluster '{given.cluster}'", expected=f"'{machines.name}', which would be measured",
+            remedy="Name that cluster's file with --cluster, or its profile with --profile.",
+        )  # fmt: skip
+    return machines
+
+
 def _measured(
     source: Cluster | Path,
     seconds: float,
@@ -81,7 +92,11 @@ def _measured(
     terminal: Terminal,
 ) -> Profile:
     """The profile of a probe of the machines, or the one that was given."""
-    if isinstance(source, Path):
-        return api.reuse(source, script, folder, resume, terminal.say)
-    terminal.say(f"{source.name}: measuring every device, all at once, for {seconds:g} s")
-    return api.probe(source, script, folder, seconds=seconds, resume=resume, watcher=terminal.quiet)
+    if isinstance(source, Cluster):
+        terminal.say(f"{source.name}: measuring every device, all at once, for {seconds:g} s")
+        return api.probe(source, script, folder, seconds=seconds, resume=resume, watcher=terminal.quiet)
+    measured, wanted = flags.read_profile(source), (str(script.script), *script.arguments)
+    if measured.recipe and measured.recipe != wanted:
+        was = shlex.join(measured.recipe)
+        terminal.say(f"{source} was measured with `{was}`; its speeds may not be those of this run")
+    return measured

@@ -17,6 +17,7 @@ from paceline.errors import ConfigError
 from paceline.launchers.folder import RunFolder
 from paceline.reporting import table
 from paceline.reporting.text import story
+from paceline.schema.summary import Summary
 from paceline.simulating.scenario import Kill, Scenario, Slow
 
 Fault = TypeVar("Fault")
@@ -57,7 +58,7 @@ def command(
     if json:
         typer.echo(summary.model_dump_json(indent=2))
     terminal.table(table.devices(summary))
-    for line in story(summary):
+    for line in [*story(summary), *_unmet(scenario, summary)]:
         terminal.say(line)
     if folder is not None:
         terminal.say(f"report: {folder.report}")
@@ -79,7 +80,7 @@ def _claimed(recipe: api.Recipe | None, out: Path | None) -> RunFolder | None:
         recipe.check()
     if out is None:
         return None
-    folder = RunFolder(out)
+    folder = flags.kept(RunFolder(out))
     folder.claim()
     return folder
 
@@ -94,6 +95,16 @@ def _faults(flag: str, texts: Sequence[str] | None, made: Callable[[list[str]], 
             form = "RANK:SECONDS:FACTOR, such as 3:60:5" if flag == "--slow" else "GROUP:SECONDS, such as old:60"
             raise ConfigError(f"{flag} {text}", expected=form) from None
     return tuple(found)
+
+
+def _unmet(scenario: Scenario, summary: Summary) -> list[str]:
+    """What was asked for at a time after the end."""
+    met = {(event.kind, event.at) for event in summary.events}
+    asked = [("fault", slow.at, f"--slow {slow.rank}") for slow in scenario.slow]
+    asked += [("lost", kill.at, f"--kill {kill.group}") for kill in scenario.kill]
+    return [
+        f"{flag}: {at:g} s is after the end, nothing came of it" for kind, at, flag in asked if (kind, at) not in met
+    ]
 
 
 def _slow(parts: list[str]) -> Slow:

@@ -21,11 +21,10 @@ INITIAL = (-1, 0)  # key of a turn; later the push that finds n pushes has (n, 1
 
 
 class Hub:
-    """The server's weights and rule, and how far the epoch is."""
+    """The server's weights and rule."""
 
     def __init__(self, rule: Rule, global_batch: int, turns: Turns) -> None:
         self.store, self.turns = Store(rule, global_batch), turns
-        self.epoch, self.size, self.done = -1, 0, 0
         self.values: int | None = None
 
     def join(self, size: int) -> None:
@@ -62,16 +61,6 @@ class VirtualClient(Client):
         self._turns.wait(self._job, INITIAL)
         self._hub.store.initialise(weights)
 
-    def snapshot(self, out: Tensor) -> Progress:
-        hub = self._hub
-        if hub.done < hub.size:
-            raise ConfigError(
-                "run.save was called in the training loop of a strategy with a server, in virtual time",
-                remedy="Save after the loop.",
-            )
-        hub.store.copy_to(out)
-        return Progress(hub.store.samples, hub.epoch, hub.size, ())
-
     def lease(self, epoch: int, size: int, want: int, batch: int, ahead: bool = False) -> tuple[Range, int]:
         hub = self._hub
         if ahead and self._coming and not self._coming[0].ahead:
@@ -83,8 +72,6 @@ class VirtualClient(Client):
             )
         exchange = self._coming.popleft()
         self._leased.append(exchange)
-        if epoch > hub.epoch:
-            hub.epoch, hub.size, hub.done = epoch, size, 0
         return exchange.work, hub.store.samples if exchange.heard is None else exchange.heard
 
     def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
@@ -109,7 +96,6 @@ class VirtualClient(Client):
     def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
         self._turns.wait(self._job, (self._now.found, 1))
         self._hub.store.push(delta, samples, steps, self._now.staleness)
-        self._hub.done += samples
 
     def _pull(self, out: Tensor) -> Pulled:
         self._turns.wait(self._job, (self._now.pulled, 0))

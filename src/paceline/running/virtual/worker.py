@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -120,13 +121,19 @@ class VirtualWorker(Worker):
     executor: VirtualExecutor
 
     def __init__(self, job: Job, settings: Settings) -> None:
-        self.job, self.by_parts = job, False
+        self.job, self.by_parts, self._told = job, False, False
         self._client = VirtualClient(job.number, job.hub, job.course.first_pushes(job.number))
         launch = Launch(
             rank=0, local_rank=0, world_size=1, local_world_size=1, job=job.number, folder=None, token="", quotas=None,
             launcher=None, run_id="", threads=1,
         )  # fmt: skip
         super().__init__(launch, settings)
+
+    def keeps(self, path: Path) -> bool:
+        if not self._told:
+            self._told = True
+            print(f"run.save({str(path)!r}) is left out: a simulation replaces no checkpoint.", flush=True)
+        return False
 
     @property
     def accumulates(self) -> bool:
