@@ -19,6 +19,7 @@ class Service:
     rule: str = "merge"
     grace: float = 0.0
     timeout: float = 300.0
+    fixed: bool = False
 
 
 def serve(service: Service, *, host: str, port: int, ready_file: Path | None) -> None:
@@ -50,8 +51,10 @@ def serve(service: Service, *, host: str, port: int, ready_file: Path | None) ->
         recorder.mark("done", epoch=epoch, start=trained.start, stop=trained.stop)
         recorder.flush()
 
-    rule = tables.load("rule", rules.TABLE, service.rule)()
-    server = ParameterServer(rule, service.groups, service.global_batch, service.timeout, service.grace, settled)
+    rule = rules.load(service.rule)
+    server = ParameterServer(
+        rule, service.groups, service.global_batch, service.timeout, service.grace, service.fixed, settled
+    )
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
     meeting = kind.listen(host, 0, service.timeout)

@@ -74,7 +74,8 @@ PlannedRule = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
         "--rule",
-        help=f"What the server does with a push: {', '.join(rules.TABLE)}. Without it, merge, or that of the plan.",
+        help=f"What the server does with a push: {', '.join(rules.TABLE)}; with options, as in "
+        "delayed_nesterov:rate=0.7,momentum=0.9. Without it, merge, or that of the plan.",
         show_default=False,
     ),
 ]

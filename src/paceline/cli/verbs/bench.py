@@ -22,5 +22,6 @@ def command(
     known = sorted(path.stem for path in FOLDER.glob("*.py"))
     if name not in known:
         raise ConfigError(f"there is no benchmark '{name}' in {FOLDER}", remedy=nearest(name, known) if known else "")
+    sys.path.insert(0, str(FOLDER))  # what benchmarks share lies in folders there
     sys.argv = [name, *(["--quick"] if quick else [])]
     runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from paceline import api, tables
+from paceline import api
 from paceline.cli import flags
 from paceline.cli.terminal import Terminal
 from paceline.errors import ConfigError
@@ -67,7 +67,7 @@ def _check(
     """Raises ConfigError for names that are none, and for flags that say what a file says."""
     flags.check_strategy(strategy, plan, "--plan")
     if rule is not None:
-        tables.check("rule", rules.TABLE, rule)
+        rules.load(rule)
     if profile is not None and machines is not None:
         raise ConfigError("--profile already holds the cluster", remedy="Leave out --cluster and --emulation.")
 

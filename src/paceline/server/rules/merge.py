@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from paceline.server.rules.base import PushInfo, Rule
 
+if TYPE_CHECKING:
+    from torch import Tensor
 
+
+@dataclass(frozen=True)
 class Merge(Rule):
     """``w += (samples / steps) / global_batch * delta``: a local step weighs its part of the global batch."""
 
     def update(self, weights: Tensor, delta: Tensor, state: dict[str, Tensor], push: PushInfo) -> None:
-        weights.add_(delta, alpha=push.samples / push.steps / push.global_batch)
+        weights.add_(delta, alpha=push.part)
