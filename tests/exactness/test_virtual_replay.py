@@ -20,14 +20,22 @@ GROUPS = [harness.worker(4), harness.worker(2)], [harness.worker(6)]
 
 
 @pytest.mark.parametrize(
-    ("model", "overlap", "bound"), [("plain", (0, 0), 1e-6), ("norm", (0, 0), 0.0), ("norm", (1, 3), 0.0)]
+    ("model", "overlap", "wire", "bound"),
+    [
+        ("plain", (0, 0), "float32", 1e-6),
+        ("norm", (0, 0), "float32", 0.0),
+        ("norm", (1, 3), "float32", 0.0),
+        ("norm", (1, 3), "int8", 0.0),
+    ],
 )
-def test_it_comes_to_the_same_weights(model: str, overlap: tuple[int, ...], bound: float, tmp_path: Path) -> None:
+def test_it_comes_to_the_same_weights(
+    model: str, overlap: tuple[int, ...], wire: str, bound: float, tmp_path: Path
+) -> None:
     """In the workers' parts it does the very same sums; at once it rounds them in another order.
 
     A leader that saves its weights after the last exchange has the server's.
     """
-    plan = harness.plan("hybrid", *GROUPS, local_steps=(2, 3), overlap=overlap)
+    plan = harness.plan("hybrid", *GROUPS, local_steps=(2, 3), overlap=overlap).model_copy(update={"wire": wire})
     real, again = tmp_path / "real", tmp_path / "again"
     again.mkdir()
     harness.run(plan, virtually.loop(model), real, str(real), "float32")

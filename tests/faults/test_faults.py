@@ -14,6 +14,7 @@ import pytest
 import harness
 from commands import ENDLESS, Command
 from paceline.errors import WorkerError
+from paceline.state import disk
 
 
 def test_a_recipe_that_raises_on_one_worker(start: Callable[..., Command]) -> None:
@@ -154,7 +155,7 @@ def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(overlap: tu
         "            import signal; signal.pause()  # torchrun's end is this worker's\n"
     )
     groups = [[harness.worker(share, group=name)] for share, name in ((4, "a"), (2, "b"), (2, "c"))]
-    plan = harness.plan("hybrid", *groups, local_steps=(2, 1, 1), overlap=overlap)
+    plan = harness.plan("hybrid", *groups, local_steps=(2, 1, 1), overlap=overlap, fixed=True)
     lines, events = harness.run(plan, recipe, tmp_path)
     assert sorted(event.kind for event in events) == ["fault"] * 2 + ["join"] * 3 + ["leave"] + ["lost"] * 2
     assert any("rank 0 of job 'job1' was killed by SIGKILL" in line for line in lines)
@@ -170,3 +171,19 @@ def test_killed_groups_of_a_hybrid_leave_their_samples_to_the_others(overlap: tu
     ]
     trained = [sum(mark["stop"] - mark["start"] for mark in done if mark["epoch"] == epoch) for epoch in (0, 1)]
     assert trained == [2_000, 2_000]
+
+
+def test_another_worker_prints_and_saves_once_the_main_one_is_gone(tmp_path: Path) -> None:
+    recipe = ENDLESS.replace("100_000", "400").replace("epochs(1000)", "epochs(2)")
+    recipe = recipe.partition("        if number == 5")[0] + (
+        "        if number == 5 and run.place.rank == 0:\n"
+        "            os.kill(os.getpid(), 9)\n"
+        "    run.print('epoch', epoch, 'by rank', run.rank)\n"
+        "run.save(sys.argv[1])\n"
+    )
+    groups = [[harness.worker(4, group="a")], [harness.worker(4, group="b")]]
+    plan = harness.plan("hybrid", *groups, local_steps=(1, 1))
+    lines, events = harness.run(plan, recipe, tmp_path, str(tmp_path / "saved"))
+    assert [event.kind for event in events].count("lost") == 1
+    assert any("epoch 1 by rank 1" in line for line in lines)
+    assert disk.contents(tmp_path / "saved").state.samples_seen == 800

@@ -114,6 +114,7 @@ class Supervisor:
             f"--groups={len(self._plan.jobs)}", f"--global-batch={self._plan.global_batch}",
             f"--rule={self._plan.rule}", f"--grace={self._plan.grace_seconds}",
             f"--timeout={self._plan.timeout_seconds}", f"--port={self._port}", f"--ready-file={ready}",
+            *([] if self._plan.rebalance else ["--fixed"]),
         ]  # fmt: skip
         environment = bootstrap.child_environment(self._id, self.folder.path, self._token)
         server = Child("server", command, environment, self.folder.logs, show=lambda line: None)

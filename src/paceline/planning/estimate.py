@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from paceline.cost.compute import Seconds, curve, last_micro_batch, sample_seconds
 from paceline.cost.network import ring, slowest, to_server, transfer
 from paceline.cost.overlap import reduction
-from paceline.schema.plan import JobPlan, Plan, WorkerPlan
+from paceline.schema.plan import JobPlan, Plan, Wire, WorkerPlan, on_wire
 from paceline.schema.profile import Profile
 from paceline.strategies.base import get
 
@@ -44,17 +44,18 @@ def update_seconds(profile: Profile, workers: Sequence[WorkerPlan], reduces: boo
     return max(end(worker.share) for end, worker in zip(times, workers, strict=True))
 
 
-def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan], crowd: int = 1) -> float:
+def exchange_seconds(profile: Profile, workers: Sequence[WorkerPlan], crowd: int = 1, wire: Wire = "float32") -> float:
     """Seconds in which a group hands the server what it learned, and has all of its members begin with the newest.
 
     Args:
         profile: the wires and the bytes.
         workers: of the group.
         crowd: groups that come to the server's port at once: those that meet it equally often fall into step.
+        wire: how weights cross the link.
     """
     way = to_server(profile.network, workers[0].group).link
     rate = min(way.bytes_per_second, _port(profile) / crowd)
-    link = 2 * (way.latency + profile.model_bytes / rate) + profile.network.server_seconds
+    link = 2 * (way.latency + on_wire(profile.model_bytes, wire) / rate) + profile.network.server_seconds
     return link + _own_seconds(profile, workers)
 
 
@@ -68,10 +69,10 @@ def _own_seconds(profile: Profile, workers: Sequence[WorkerPlan]) -> float:
     return leader.handling_seconds + shared + max(other.handling_seconds for other in others) / 2
 
 
-def round_seconds(profile: Profile, job: JobPlan, crowd: int = 1) -> float:
-    """Seconds from one exchange of a group to the next; ``crowd`` as for ``exchange_seconds``."""
+def round_seconds(profile: Profile, job: JobPlan, crowd: int = 1, wire: Wire = "float32") -> float:
+    """Seconds from one exchange of a group to the next; ``crowd`` and ``wire`` as for ``exchange_seconds``."""
     update, own = update_seconds(profile, job.workers), _own_seconds(profile, job.workers)
-    left = exchange_seconds(profile, job.workers, crowd) - own - job.overlap * update
+    left = exchange_seconds(profile, job.workers, crowd, wire) - own - job.overlap * update
     return job.local_steps * update + max(0.0, left) + own
 
 
@@ -91,17 +92,17 @@ def rates(profile: Profile, made: Plan) -> list[float]:
 
 def _rounds(profile: Profile, made: Plan) -> list[float]:
     """Seconds from one exchange to the next of each job: those in step take as long as the slowest of them."""
-    own = [round_seconds(profile, job, len(made.jobs)) for job in made.jobs]
+    own = [round_seconds(profile, job, len(made.jobs), made.wire) for job in made.jobs]
     latest = min(own) + made.grace_seconds
     in_step = max(spent for spent in own if spent <= latest)
     return [max(spent, in_step) if made.grace_seconds else spent for spent in own]
 
 
-def server_load(profile: Profile, jobs: Sequence[JobPlan]) -> float:
+def server_load(profile: Profile, made: Plan) -> float:
     """The part of the time for which the server's port is busy in one direction, if nobody waited for it; over 1 it
     cannot keep up."""
-    frequency = sum(1 / round_seconds(profile, job) for job in jobs)
-    return profile.model_bytes * frequency / _port(profile)
+    frequency = sum(1 / round_seconds(profile, job, wire=made.wire) for job in made.jobs)
+    return on_wire(profile.model_bytes, made.wire) * frequency / _port(profile)
 
 
 def shards(load: float) -> int:

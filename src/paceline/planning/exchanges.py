@@ -16,7 +16,7 @@ from typing import NamedTuple
 from paceline.cost.compute import Seconds
 from paceline.planning import balance, estimate
 from paceline.planning.balance import LOCAL_STEPS
-from paceline.schema.plan import JobPlan, WorkerPlan
+from paceline.schema.plan import JobPlan, Wire, WorkerPlan
 from paceline.schema.profile import Profile
 
 Group = Sequence[WorkerPlan]
@@ -39,7 +39,7 @@ class Rhythm:
     why: str
 
 
-def rhythm(profile: Profile, groups: Mapping[str, Group]) -> Rhythm:
+def rhythm(profile: Profile, groups: Mapping[str, Group], wire: Wire = "float32") -> Rhythm:
     """No more local steps than an exchange needs to be over beside them, and never so many that an epoch has only a few
     exchanges, nor that groups drift apart.
 
@@ -50,13 +50,13 @@ def rhythm(profile: Profile, groups: Mapping[str, Group]) -> Rhythm:
     even = iter(balance.even(profile.global_batch, sum(map(len, members))))
     batches = [sum(next(even) for _ in own) for own in members]
     times = [_seconds(profile, own, batch) for own, batch in zip(members, batches, strict=True)]
-    longest = max(estimate.exchange_seconds(profile, own, len(members)) for own in members)
+    longest = max(estimate.exchange_seconds(profile, own, len(members), wire) for own in members)
     counts, why = _counts(profile, batches, times, math.ceil(MARGIN * longest / (1 - SLACK) / min(times)))
     speeds = [1 / own for own in times]
     cuts = [_cut(profile, groups, balance.local_steps(speeds, count)) for count in counts]
     best = max(cut.rate for cut in cuts)
     jobs, idle, _ = next(cut for cut in cuts if cut.rate >= (1 - WORTH) * best)
-    return _overlapping(profile, jobs, idle, why)
+    return _overlapping(profile, jobs, idle, why, wire)
 
 
 class _Cut(NamedTuple):
@@ -93,7 +93,7 @@ def staleness(overlaps: Sequence[int], grace: float) -> float:
     return others + sum(overlap > 0 for overlap in overlaps) / (len(overlaps) if grace else 1)
 
 
-def _overlapping(profile: Profile, jobs: Sequence[JobPlan], idle: list[WorkerPlan], why: str) -> Rhythm:
+def _overlapping(profile: Profile, jobs: Sequence[JobPlan], idle: list[WorkerPlan], why: str, wire: Wire) -> Rhythm:
     """With the steps beside an exchange, which last until all groups in step have come to it and it is over.
 
     A group whose rounds are a little shorter comes earlier each time, until its steps beside the exchange no longer
@@ -101,7 +101,7 @@ def _overlapping(profile: Profile, jobs: Sequence[JobPlan], idle: list[WorkerPla
     """
     times = [estimate.update_seconds(profile, job.workers) for job in jobs]
     rounds = [job.local_steps * own for job, own in zip(jobs, times, strict=True)]
-    exchanges = [estimate.exchange_seconds(profile, job.workers, len(jobs)) for job in jobs]
+    exchanges = [estimate.exchange_seconds(profile, job.workers, len(jobs), wire) for job in jobs]
     slack = SLACK * max(*rounds, *exchanges)
     quickest = min(rounds)
     arrivals = [min(own, quickest + slack) + x / 2 for own, x in zip(rounds, exchanges, strict=True)]  # of pushes

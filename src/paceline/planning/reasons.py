@@ -48,7 +48,7 @@ def _exchanges(profile: Profile, made: Plan, shares: str, bound: str) -> str:
     rates = ", ".join(f"{1 / own:.3g}" for own in updates[:NAMED])
     more = f" and {len(jobs) - NAMED} more groups" if len(jobs) > NAMED else ""
     longest = max(job.local_steps * own for job, own in zip(jobs, updates, strict=True))
-    load = estimate.server_load(profile, jobs)
+    load = estimate.server_load(profile, made)
     crowded = (
         f" The server's port would be busy {load:.0%} of the time, over the {estimate.FULL:.0%} that transfers pass "
         f"without a queue: it takes {estimate.shards(load)} ports, and has 1."
@@ -63,11 +63,12 @@ def _exchanges(profile: Profile, made: Plan, shares: str, bound: str) -> str:
 
 def _beside(profile: Profile, made: Plan) -> str:
     """What exchanges take, and who goes on meanwhile."""
-    longest = max(estimate.exchange_seconds(profile, job.workers, len(made.jobs)) for job in made.jobs)
+    longest = max(estimate.exchange_seconds(profile, job.workers, len(made.jobs), made.wire) for job in made.jobs)
     on = _short([job.name for job in made.jobs if job.overlap])
     grace = made.grace_seconds
     one = f" Pushes within {grace:.3g} s are one version of the weights." if grace else ""
-    return f"An exchange takes {longest:.3g} s, beside which {on} go on.{one}"
+    wire = "" if made.wire == "float32" else f" as {made.wire}"
+    return f"An exchange takes {longest:.3g} s{wire}, beside which {on} go on.{one}"
 
 
 def idle(profile: Profile, jobs: Sequence[JobPlan], workers: Sequence[WorkerPlan]) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import yaml
 
-from paceline import strategies, tables
+from paceline import strategies
 from paceline.errors import ConfigError, nearest
 from paceline.planning import devices, exchanges
 from paceline.planning.limit import limit
@@ -24,7 +24,8 @@ HEADER = """\
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
 #   overlap        how many of them it makes while an exchange is on its way; left out: it waits for it
 #   grace_seconds  after a push, in which those of other groups become one version with it; left out: each is a version
-#   rebalance      false: shares stay, whatever is measured while it runs; so do shares that you have changed
+#   wire           float32, bfloat16 or int8: how weights cross the links to the server (hybrid)
+#   rebalance      false: shares and local steps stay, whatever is measured; so do those that you have changed
 #   jobs           take a worker out and give its share to others, or move it to another group (hybrid)
 # Then:  paceline plan PROFILE --check THIS_FILE
 # Times and predictions are measured or computed: changing them changes nothing.
@@ -51,7 +52,7 @@ def check(made: Plan, profile: Profile) -> Plan:
     strategies.check(made.strategy)
     layout = get(made.strategy).layout
     if layout.server:
-        tables.check("rule", rules.TABLE, made.rule)
+        rules.load(made.rule)
     if made.cluster != profile.cluster:
         raise ConfigError(
             f"the plan is for cluster '{made.cluster}'", expected=f"'{profile.cluster}', as in the profile",
@@ -75,8 +76,8 @@ def check(made: Plan, profile: Profile) -> Plan:
 
 
 def kept(made: Plan, own: Plan) -> Plan:
-    """A checked plan, whose shares stay while it runs if they are not those of the planner's ``own``."""
-    same = [job.shares for job in made.jobs] == [job.shares for job in own.jobs]
+    """A checked plan. What its workers get stays while it runs, if that is not what the planner's ``own`` gives."""
+    same = [(job.shares, job.local_steps) for job in made.jobs] == [(job.shares, job.local_steps) for job in own.jobs]
     return made.model_copy(update={"rebalance": made.rebalance and same})
 
 
@@ -86,7 +87,7 @@ def compared(made: Plan, own: Plan) -> Plan:
     told = f"{short_number(mine)} samples/s against {short_number(best)} of the planner's own"
     reason = f"Changed by hand: {told}, {mine / best:.1%} of it."
     if not made.rebalance:
-        reason += " The shares stay as they are written, whatever is measured."
+        reason += " Shares and local steps stay as they are written, whatever is measured."
     if made.jobs == own.jobs:
         reason = f"As the planner has it. {own.reason}"
     label = f"the planner's own {own.strategy}"

@@ -10,7 +10,7 @@ from paceline.errors import ConfigError
 from paceline.planning import balance, devices, estimate, exchanges, grouping, reasons
 from paceline.planning.grouping import Groups
 from paceline.planning.limit import limit
-from paceline.schema.plan import Alternative, JobPlan, Plan, WorkerPlan
+from paceline.schema.plan import Alternative, JobPlan, Plan, Wire, WorkerPlan
 from paceline.schema.profile import Profile
 from paceline.strategies import AUTO, base
 from paceline.strategies.base import Layout
@@ -140,11 +140,11 @@ def _members(groups: Groups) -> set[frozenset[int]]:
     return {frozenset(map(id, members)) for members in groups.values()}
 
 
-def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
+def _made(profile: Profile, strategy: str, groups: Groups, wire: Wire = "float32") -> Plan:
     """The plan of a strategy on these devices in these groups, with its reason and what formulas predict."""
     layout = base.get(strategy).layout
     if layout.server:
-        found = exchanges.rhythm(profile, groups)
+        found = exchanges.rhythm(profile, groups, wire)
         jobs, idle, grace, why = found.jobs, found.idle, found.grace, found.why
     else:
         (jobs, idle), grace, why = _shared(profile, groups, layout), 0.0, ""
@@ -157,6 +157,7 @@ def _made(profile: Profile, strategy: str, groups: Groups) -> Plan:
         most_gain=profile.most_gain,
         predicted_staleness=exchanges.staleness([job.overlap for job in jobs], grace) if layout.server else None,
         grace_seconds=grace,
+        wire=wire,
     )
     reason = (reasons.plan(profile, layout, made, why), reasons.idle(profile, jobs, idle), profile.learning_rate)
     return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), partial(estimate.rates, profile))

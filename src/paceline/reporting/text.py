@@ -20,7 +20,7 @@ COMPARISON = (
     "mean staleness",
 )
 MISSED = 0.15  # by this part two measurements may differ on a shared machine
-EXPLAINS = ("lost", "fault", "replan")  # events after which nobody expects the prediction to hold
+EXPLAINS = ("lost", "fault", "replan", "pace")  # events after which nobody expects the prediction to hold
 HEADLINE = COMPARISON.index("fraction of the limit")
 
 
@@ -121,7 +121,7 @@ def story(summary: Summary) -> list[str]:
     figures = f"{summary.strategy}{origin}: {speed(summary)}; {seconds(summary.seconds)} s of training"
     if summary.accuracy is not None:
         figures += f"; accuracy {accuracy(summary.accuracy)}"
-    changes = [event.what for event in summary.events if event.kind == "replan"]
+    changes = [event.what for event in summary.events if event.kind in ("replan", "pace")]
     lost = [f"lost after {seconds(event.at)} s: {event.what}" for event in summary.events if event.kind == "lost"]
     if lost and (missing := sum(epoch.missing for epoch in summary.epochs)):
         lost.append(f"training ended with that: {number(missing)} samples of the epoch were never trained")

@@ -41,7 +41,7 @@ class Checkpoints:
         """Write a checkpoint; see ``Run.save``."""
         if self._worker.place.folder is None:
             self.place = path  # a stop saves there, too
-        if self._worker.place.is_main and self._worker.keeps(path):
+        if self._worker.is_main and self._worker.keeps(path):
             self._write(path)
 
     def load(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class Checkpoints:
         """
         if self._worker.place.layout.server and together:
             self._worker.sum_over_cluster(torch.zeros(2, dtype=torch.float64))  # until all groups have pushed
-        if self._worker.place.is_main and self.place is not None:
+        if self._worker.is_main and self.place is not None:
             self._write(self.place)
             print(f"stopped after {self._loop.progress().samples:,} samples; saved to {self.place}", flush=True)
         if self._worker.reduces and together:
@@ -105,7 +105,7 @@ class Checkpoints:
             Whether the exception is only what a stop looks like from here.
         """
         stopping = bool(self._request.number)
-        wanted = (stopping and self._worker.place.is_main) or out_of_memory(error)
+        wanted = (stopping and self._worker.is_main) or out_of_memory(error)
         if wanted and self.place is not None and self._worker.given.models and self._loop.undo_update():
             try:
                 self._write(self.place)

@@ -103,7 +103,7 @@ class Executor:
         """Bring the first weights to the server, or take them from it, and give them to the whole group."""
         state, source = self._models()
         if initialise and source.client is not None:
-            source.client.initialise(state.read(self._scratch), progress)
+            source.client.initialise(state.read(self._scratch), progress, state.learned)
         self._pull(Pull())
         self._adopt(Adopt())
 
@@ -208,7 +208,8 @@ class Executor:
         delta = state.read(self._scratch)
         if self._overlaps:
             self._sent.copy_(delta)
-        source.client.push(delta.sub_(self._pulled), push.samples, push.steps, self._rounds.push().basis)
+        delta[: state.learned].sub_(self._pulled[: state.learned])
+        source.client.push(delta, push.samples, push.steps, self._rounds.push().basis)
         self._recorder.span("exchange", start, self._recorder.clock())
 
     def _pull(self, pull: Pull) -> None:

@@ -46,8 +46,7 @@ class Loop:
         self._left: Sequence[Range] | None = None  # of the epoch that a resumed run begins in
         self._measuring = False
         self._total = 0  # samples of the update that is not accounted for yet
-        self._kept = Kept([])
-        self._offers = Offers(0)
+        self._kept, self._offers = Kept([]), Offers(0)
         self.stop: Callable[[bool], None] = lambda together: None  # ends the process, once a signal asked for it
         self.stop_wanted: Callable[[], bool] = lambda: False
 
@@ -203,7 +202,8 @@ class Loop:
         if compute is None and self._place.probing:
             compute = self._again(stream)  # a probe's epoch has no end, so that it measures training only
         self.watch.begin_update()
-        self.watch.show(self._executor.samples_seen, self._size * self.epochs, self._worker.progress.samples)
+        if self._worker.is_main:
+            self.watch.show(self._executor.samples_seen, self._size * self.epochs, self._worker.progress.samples)
         return compute
 
     def _again(self, stream: Stream | None) -> Compute | None:

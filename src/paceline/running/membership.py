@@ -45,6 +45,13 @@ class Place:
         """This worker only measures its device."""
         return self.plan.probe_seconds is not None
 
+    @property
+    def header(self) -> dict[str, str | int]:
+        """What a trace says of its worker."""
+        worker = self.worker
+        return {"rank": self.rank, "group": worker.group, "name": str(self.device), "host": self.host,
+                "share": worker.share}  # fmt: skip
+
     def __str__(self) -> str:
         return f"rank {self.rank} on {self.host} ({self.device}, group {self.worker.group})"
 

@@ -92,8 +92,8 @@ class Run:
 
     @property
     def is_main(self) -> bool:
-        """True on one worker of the whole run: the one to print and write files."""
-        return self.place.is_main
+        """True on one worker of the run, the one to print and write files; once its group is gone, on another."""
+        return self._worker.is_main
 
     @property
     def probing(self) -> bool:

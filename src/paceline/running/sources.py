@@ -23,15 +23,17 @@ class ServerSource:
     def __init__(self, client: Client | None, members: int) -> None:
         self.client, self._members = client, members
         self.samples = 0
+        self.main: bool | None = None  # this group is the first that is left; None before it was heard of
 
     def lease(self, epoch: int, size: int, want: int, batch: int, ahead: bool) -> Range:
         """The group's next range of the epoch; see ``Client.lease``."""
-        answer = torch.zeros(3, dtype=torch.int64)
+        answer = torch.zeros(4, dtype=torch.int64)
         if self.client is not None:
             granted, samples = self.client.lease(epoch, size, want, batch, ahead)
-            answer[:] = torch.tensor([granted.start, granted.stop, samples])
+            answer[:] = torch.tensor([granted.start, granted.stop, samples, int(self.client.main)])
         self.share(answer)
-        start, stop, self.samples = (int(number) for number in answer)
+        start, stop, self.samples, main = (int(number) for number in answer)
+        self.main = bool(main)
         return Range(start, stop)
 
     def told(self, samples: int) -> int:
@@ -48,15 +50,17 @@ class ServerSource:
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A group that joins: its name, the values it exchanges, and what its leader says of itself."""
+    """A group that joins: its name, its place among the groups, the values it exchanges, and what its leader says of
+    itself."""
 
     group: str
+    place: int
     size: int
     hello: Hello
 
 
-def join(url: str, host: str, token: str, me: Newcomer, timeout: float) -> tuple[Client, bool]:
-    """Join the run's server and open the group's link.
+def join(url: str, host: str, token: str, me: Newcomer, timeout: float, wire: str = "float32") -> tuple[Client, bool]:
+    """Join the run's server and open the group's link, over which weights go in the format ``wire``.
 
     Returns:
         The client, and whether this group must bring the initial weights (flat float32 of ``size`` values).
@@ -70,7 +74,7 @@ def join(url: str, host: str, token: str, me: Newcomer, timeout: float) -> tuple
     try:
         answer = httpx.post(
             f"{url}/join",
-            json={"group": me.group, "size": me.size, "hello": me.hello.model_dump()},
+            json={"group": me.group, "place": me.place, "size": me.size, "hello": me.hello.model_dump()},
             headers={"Authorization": f"Bearer {token}"},
             timeout=timeout,
             trust_env=False,
@@ -83,4 +87,4 @@ def join(url: str, host: str, token: str, me: Newcomer, timeout: float) -> tuple
         raise ConfigError(f"the server at {url} refused: {reason}", where=str(me.hello))
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
     transport = kind.dial(host, content["port"], timeout)
-    return Client(transport.open(content["key"])), content["initialise"]
+    return Client(transport.open(content["key"]), wire), content["initialise"]

@@ -43,7 +43,7 @@ class Stopwatch:
         self._worker, self._updates, self._took = place.worker, 0, 0.0
         paced = place.plan.emulation == "pacing"
         self._pacer = Pacer(place.worker.speed, place.worker.pace) if paced else Pacer(None)
-        self._progress = Progress(place.folder.progress if place.folder and place.is_main else None)
+        self._progress = Progress(place.folder.progress if place.folder and place.leads else None)
         self.training_seconds = 0.0
         self._epoch_start: float | None = None
         self._since, self._samples, self._sent_before = 0.0, 0, 0.0

@@ -169,6 +169,12 @@ class Worker:
         if isinstance(self._source, ServerSource):
             self.executor.start_from_server(self._initialises, self.progress)
 
+    @property
+    def is_main(self) -> bool:
+        """First worker of the run, or of what is left of it: the one that prints, shows progress and saves."""
+        told = self._source.main if isinstance(self._source, ServerSource) else None
+        return self.place.is_main if told is None else told and self.place.leads
+
     def keeps(self, path: Path) -> bool:
         """Whether ``run.save(path)`` is to write: what a probe trains is thrown away."""
         return not self.place.probing
@@ -219,20 +225,13 @@ class Worker:
         if self.place.folder is None:
             raise LinkError("no server is known", remedy="Start with `paceline run`.")
         told = json.loads(self.place.folder.server.read_text())
-        timeout = self.place.plan.timeout_seconds
-        me = Newcomer(self.place.job.name, size, self._hello)
-        return join(told["url"], told["host"], self._launch.token, me, timeout)
+        plan = self.place.plan
+        me = Newcomer(self.place.job.name, self._launch.job, size, self._hello)
+        return join(told["url"], told["host"], self._launch.token, me, plan.timeout_seconds, plan.wire)
 
     def _recorder(self) -> Recorder:
         place = self.place
-        header = {
-            "rank": place.rank,
-            "group": place.worker.group,
-            "name": str(place.device),
-            "host": place.host,
-            "share": place.worker.share,
-        }
-        return Recorder(place.folder.traces / f"{place.rank:05d}.jsonl" if place.folder else None, header)
+        return Recorder(place.folder.traces / f"{place.rank:05d}.jsonl" if place.folder else None, place.header)
 
     def _watch_for_errors(self) -> None:
         """Before an exception ends this process, write it down for the launcher."""

@@ -11,6 +11,14 @@ from paceline.schema.profile import Pace, Point
 from paceline.schema.record import Record
 
 Positive = Annotated[int, Field(ge=1)]
+Wire = Literal["float32", "bfloat16", "int8"]
+BLOCK = 256  # values that share the scale, a float32, of their 8-bit integers
+VALUE_BYTES: dict[Wire, float] = {"float32": 4.0, "bfloat16": 2.0, "int8": 1.0 + 4.0 / BLOCK}
+
+
+def on_wire(model_bytes: int, wire: Wire) -> int:
+    """Bytes that cross a link, each way, of weights that have ``model_bytes`` as float32."""
+    return round(model_bytes * VALUE_BYTES[wire] / VALUE_BYTES["float32"])
 
 
 class WorkerPlan(Record):
@@ -70,9 +78,9 @@ class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
 
     ``rule``: what a server does with a push. ``grace_seconds``: after a push, in which those of other groups become one
-    version with it; 0: each is a version. ``shards``: ports that the server is split over. ``most_gain``: see
-    ``Profile``. ``rebalance``:
-    shares may follow measured times, in strategies that do so. ``resume``: the checkpoint it goes on from.
+    version with it; 0: each is a version. ``wire``: how weights cross the links to the server. ``shards``: ports that
+    it is split over. ``most_gain``: see ``Profile``. ``rebalance``: what workers get may follow measured times, in
+    strategies that do so. ``resume``: the checkpoint it goes on from.
     """
 
     version: Literal[1] = 1
@@ -87,6 +95,7 @@ class Plan(Record):
     alternatives: tuple[Alternative, ...] = ()
     most_gain: float | None = None
     predicted_staleness: float | None = None
+    wire: Wire = "float32"
     shards: Positive = 1
     rebalance: bool = True
     rule: str = "merge"

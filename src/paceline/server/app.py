@@ -24,14 +24,14 @@ from paceline.server.program import ParameterServer
 def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel], link_port: int) -> Starlette:
     """The HTTP service of one server.
 
-    ``POST /join {"group", "size", "hello"}`` answers ``{"key", "initialise", "port"}``: where to open the link.
+    ``POST /join {"group", "place", "size", "hello"}`` gives ``{"key", "initialise", "port"}``, where to open the link.
     ``GET /status`` answers membership, versions, staleness, the ledger and the events.
     """
 
     async def join(request: Request) -> Response:
         try:
             wanted = await request.json()
-            group, size = str(wanted["group"]), int(wanted["size"])
+            group, place, size = str(wanted["group"]), int(wanted.get("place", 0)), int(wanted["size"])
             hello = Hello.model_validate(wanted["hello"])
             if size < 0:
                 raise ValueError(size)
@@ -40,7 +40,7 @@ def app(server: ParameterServer, token: str, open_link: Callable[[str], Channel]
                 {"error": 'expected {"group": name, "size": values, "hello": what the worker is}'}, status_code=400
             )
         try:
-            initialise = server.join(group, size, hello)
+            initialise = server.join(group, size, hello, place)
         except PacelineError as error:
             return JSONResponse({"error": str(error)}, status_code=409)
         key = f"link/{group}"

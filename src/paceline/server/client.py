@@ -6,9 +6,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from paceline.ops import Range
+from paceline.server import formats
 from paceline.server.messages import (
     Channel,
     Progress,
@@ -29,18 +31,21 @@ class Client:
     gone or silent, and ConfigError if it refuses; of a push or a pull ``finish`` or the next request does.
     """
 
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel, wire: str = "float32") -> None:
+        self._channel, self._wire = channel, wire
+        self._left = torch.zeros(0)  # of the pushes before, by rounding
+        self._holds = False  # what was pulled before
+        self.main = False  # the group is the first of those that are left, as of its last lease
         self._thread = ThreadPoolExecutor(1, "exchange")
         self._begun: list[Callable[[], Pulled | None]] = []
         self._pulled: Pulled | None = None
 
-    def initialise(self, weights: Tensor, progress: Progress) -> None:
-        """Bring the run's initial weights (flat float32), and where it goes on (epoch -1: at the start)."""
-        left = progress.left
-        send_header(
-            self._channel, Verb.INITIAL, weights.numel(), progress.samples, progress.epoch, progress.size, len(left)
-        )  # fmt: skip
+    def initialise(self, weights: Tensor, progress: Progress, learned: int) -> None:
+        """Bring the run's initial weights (flat float32, ``learned`` parameters and then buffers), and where it goes on
+        (epoch -1: at the start)."""
+        count, left = weights.numel(), progress.left
+        numbers = progress.samples, progress.epoch, progress.size, len(left), learned
+        send_header(self._channel, Verb.INITIAL, count, *numbers)
         self._channel.send(weights)
         send_ranges(self._channel, left)
         recv_answer(self._channel)
@@ -61,15 +66,17 @@ class Client:
         """
         self._settle()
         send_header(self._channel, Verb.LEASE, epoch, size, want, batch, int(ahead))
-        start, stop, samples, *_ = recv_answer(self._channel)
+        start, stop, samples, main, *_ = recv_answer(self._channel)
+        self.main = bool(main)
         return Range(start, stop), samples
 
     def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
-        """Begin to push what was learned (flat float32) from the version ``basis``."""
+        """Begin to push what was learned from the version ``basis`` (flat float32: differences of parameters, buffers
+        as they are); see ``server.formats`` for how."""
         self._begin(partial(self._push, delta, samples, steps, basis))
 
     def pull(self, out: Tensor) -> None:
-        """Begin to fill ``out`` (flat float32) with the newest weights."""
+        """Begin to fill ``out`` (flat float32) with the newest weights; it must hold what was pulled before."""
         self._begin(partial(self._pull, out))
 
     def finish(self) -> Pulled | None:
@@ -102,11 +109,21 @@ class Client:
 
     def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
         """No answer: the next pull waits for it anyway."""
-        send_header(self._channel, Verb.PUSH, basis, samples, steps, delta.numel())
-        self._channel.send(delta)
+        send_header(self._channel, Verb.PUSH, basis, samples, steps, delta.numel(), formats.NAMES.index(self._wire))
+        formats.send(self._channel, self._wire, delta, self._rest(delta))
 
     def _pull(self, out: Tensor) -> Pulled:
-        send_header(self._channel, Verb.PULL, out.numel())
+        wire = formats.NAMES.index(self._wire)
+        send_header(self._channel, Verb.PULL, out.numel(), wire, int(self._holds))
         version, samples, staleness, pushes, found, *_ = recv_answer(self._channel)
-        self._channel.recv(out)
+        if wire and self._holds:
+            formats.receive_newest(self._channel, self._wire, out)
+        else:
+            self._channel.recv(out)
+        self._holds = True
         return Pulled(version, samples, staleness, pushes, found)
+
+    def _rest(self, delta: Tensor) -> Tensor:
+        if self._wire in formats.FORMATS and not len(self._left):
+            self._left = torch.zeros_like(delta)
+        return self._left

@@ -2,21 +2,23 @@
 
 request  [verb, seven numbers]                    payload
 LEASE    epoch, size, want, batch, ahead
-INITIAL  count, samples, epoch, size, ranges      float32[count], the first group's weights
-PUSH     basis, samples, steps, count   float32[count], the delta
-PULL     count
+INITIAL  count, samples, epoch, size, ranges,     float32[count], the first group's weights, of which the first
+         learned                                  ``learned`` are parameters
+PUSH     basis, samples, steps, count, format    count values: of parameters the difference, else as it is
+PULL     count, format, holds
 REDUCE   count                                   float64[count], to be summed over the groups
 SNAPSHOT count
 LEAVE
 
 answer   [status, seven numbers]                  payload
-LEASE    start, stop, samples
+LEASE    start, stop, samples, main
 PUSH     none: the next PULL waits for it anyway
-PULL     version, samples, staleness, pushes,    float32[count], the weights
-         found
+PULL     version, samples, staleness, pushes,    float32[count], the weights; in a rounding format, for a group that
+         found                                   holds what it has pulled before, the rounded difference to that
 REDUCE                                           float64[count], the sums
 SNAPSHOT samples, epoch, size, ranges            float32[count], the weights
 INITIAL and the answer to SNAPSHOT go on with int64[ranges, 2]: what is left of the epoch (none if epoch is -1)
+format: as numbered in ``server.formats``
 status 1: refused; then the length of            uint8[length], a sentence
 """
 

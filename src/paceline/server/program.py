@@ -19,9 +19,10 @@ from torch import Tensor
 from paceline.errors import LinkError, PacelineError
 from paceline.ops import Range
 from paceline.schema.hello import Hello
-from paceline.server import messages
+from paceline.server import formats, messages
 from paceline.server.ledger import Ledger
 from paceline.server.messages import OK, Channel, Verb, recv_header, recv_ranges, send_header, send_ranges
+from paceline.server.paces import Paces
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
 from paceline.server.window import Window
@@ -35,6 +36,7 @@ class ParameterServer:
         groups: how many groups the run starts with; nobody gets a lease before all have joined.
         global_batch: samples of one update of the whole cluster.
         grace: seconds from a first push on in which those of the other groups become one version with it.
+        fixed: groups get leases as they ask for them, also those that have become slow.
         timeout: seconds that a wait for other groups may last.
         settled: hears of each range of an epoch that is trained.
     """
@@ -46,6 +48,7 @@ class ParameterServer:
         global_batch: int,
         timeout: float = 300.0,
         grace: float = 0.0,
+        fixed: bool = False,
         settled: Callable[[int, Range], None] = lambda epoch, trained: None,
     ) -> None:
         self._changed = threading.Condition()
@@ -53,16 +56,19 @@ class ParameterServer:
         self._ledger = Ledger()
         self._awaited = groups
         self._hello: Hello | None = None  # of the first group
-        self._alive: dict[str, int] = {}  # group -> values it exchanges
-        self._window = Window(grace)
+        self._alive: dict[str, int] = {}  # group -> its place among the groups
+        self._size = 0  # values that each exchanges
+        self._window, self._paces = Window(grace), Paces(fixed)
         self._pushed: dict[str, tuple[int, int]] = {}  # group -> staleness and pushes found, of its last push
+        self._held: dict[str, Tensor] = {}  # group -> what it has pulled, where a pull carries the difference to it
         self._sums: dict[str, Tensor] = {}
         self._round, self._total = 0, torch.zeros(0)
         self._timeout, self._settled = timeout, settled
         self.events: list[dict[str, Any]] = []
 
-    def join(self, group: str, size: int, hello: Hello | None = None) -> bool:
-        """Register a group whose weights have ``size`` values; True if it must bring the initial weights.
+    def join(self, group: str, size: int, hello: Hello | None = None, place: int = 0) -> bool:
+        """Register a group whose weights have ``size`` values; True if it must bring the initial weights. Of those that
+        are here the one with the lowest ``place`` is the main one.
 
         Raises:
             LinkError: the name is taken, or the group differs from those that are here (its size, its ``hello``).
@@ -75,15 +81,14 @@ class ParameterServer:
                 self._hello = self._hello or hello
                 if (difference := self._hello.difference(hello)) is not None:
                     raise LinkError(f"the groups differ: {difference}", remedy=same)
-            sizes = set(self._alive.values())
-            if sizes and size not in sizes:
+            if self._alive and size != self._size:
                 raise LinkError(
                     f"group '{group}' exchanges {size} values",
-                    expected=f"{sizes.pop()}, as the other groups do",
+                    expected=f"{self._size}, as the other groups do",
                     remedy=same,
                 )
             first = not self._alive and not self._store.ready
-            self._alive[group] = size
+            self._alive[group], self._size = place, size
             self._awaited = max(0, self._awaited - 1)
             self._note("join", group)
             return first
@@ -128,7 +133,7 @@ class ParameterServer:
             }
 
     def _converse(self, group: str, channel: Channel) -> None:
-        buffer = torch.empty(self._alive[group])
+        buffer = torch.empty(self._size)
         answers: dict[int, Callable[..., None]] = {
             Verb.LEASE: self._lease,
             Verb.INITIAL: self._initial,
@@ -155,6 +160,9 @@ class ParameterServer:
         with self._changed:
             self._wait(lambda: not self._awaited, "all groups to join")
             self._ledger.open(epoch, size)
+            want = self._paces.fit(group, want, batch)
+            if news := self._paces.news(group, batch):
+                self._note("pace", news)
             lease = self._ledger.take(group, want, batch, epoch, bool(ahead))
             while lease is None and not ahead:
                 self._rest(group)
@@ -162,18 +170,22 @@ class ParameterServer:
                 lease = self._ledger.take(group, want, batch, epoch)
             if lease:
                 self._window.train(group)
+                if not ahead:
+                    self._paces.begin(group, time.monotonic())
             elif not ahead:
                 self._rest(group)
             lease = lease or Range(size, size)
-            samples = self._store.samples
-        send_header(channel, OK, lease.start, lease.stop, samples)
+            samples, main = self._store.samples, min(self._alive, key=lambda name: self._alive[name]) == group
+        send_header(channel, OK, lease.start, lease.stop, samples, int(main))
 
     def _initial(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        count, samples, epoch, size, ranges, *_ = numbers
+        count, samples, epoch, size, ranges, learned, *_ = numbers
+        if not 0 <= learned <= count:
+            raise LinkError(f"group '{group}' learns {learned} of {count} values")
         channel.recv(self._sized(group, buffer, count))
         left = recv_ranges(channel, ranges)
         with self._changed:
-            self._store.initialise(buffer, samples)
+            self._store.initialise(buffer, samples, learned)
             if epoch >= 0:
                 self._ledger.open(epoch, size, left)
             self._changed.notify_all()
@@ -191,19 +203,22 @@ class ParameterServer:
         send_ranges(channel, left)
 
     def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        basis, samples, steps, count, *_ = numbers
-        channel.recv(self._sized(group, buffer, count))
+        basis, samples, steps, count, wire, *_ = numbers
+        formats.receive(channel, self._format(group, wire), self._sized(group, buffer, count))
         with self._changed:
             staleness = self._window.number - basis
             self._pushed[group] = staleness, self._store.pushes
             self._store.push(buffer, samples, steps, staleness)
             self._window.push(group, time.monotonic())
+            self._paces.push(group, samples, time.monotonic())
             if (trained := self._ledger.settle(group)) is not None:
                 self._settled(self._ledger.epoch, trained)
             self._changed.notify_all()
 
     def _pull(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        self._sized(group, buffer, numbers[0])
+        count, wire, holds, *_ = numbers
+        self._sized(group, buffer, count)
+        name = self._format(group, wire)
         with self._changed:
             self._wait(lambda: self._store.ready, "the initial weights")
             while group in self._window:
@@ -215,7 +230,12 @@ class ParameterServer:
             version, samples, pushes = self._window.number, self._store.samples, self._store.pushes
             staleness, found = self._pushed.get(group, (0, 0))
         send_header(channel, OK, version, samples, staleness, pushes, found)
+        if holds and group in self._held:
+            formats.send_newest(channel, name, buffer, self._held[group])
+            return
         channel.send(buffer)
+        if name in formats.FORMATS:
+            self._held[group] = buffer.clone()
 
     def _reduce(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         if not 0 < numbers[0] <= messages.MOST_VALUES:
@@ -247,7 +267,9 @@ class ParameterServer:
         with self._changed:
             returned = self._ledger.release(group)
             del self._alive[group]
+            self._held.pop(group, None)
             self._window.rest(group)
+            self._paces.forget(group)
             back = f"{sum(map(len, returned))} samples returned" if returned else ""
             self._note(kind, ": ".join(filter(None, (group, why, back))))
             self._close_round()
@@ -257,6 +279,11 @@ class ParameterServer:
         if count != buffer.numel():
             raise LinkError(f"group '{group}' announced {count} values", expected=str(buffer.numel()))
         return buffer
+
+    def _format(self, group: str, number: int) -> str:
+        if not 0 <= number < len(formats.NAMES):
+            raise LinkError(f"group '{group}' named wire format {number}, which is not one")
+        return formats.NAMES[number]
 
     def _wait(self, ready: Callable[[], bool], what: str) -> None:
         if not self._changed.wait_for(ready, timeout=self._timeout):

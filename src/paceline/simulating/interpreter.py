@@ -70,8 +70,8 @@ class Simulation:
         self.clock = simpy.Environment()
         self.strategy = base.get(plan.strategy)
         server = self.strategy.layout.server
-        size, network = workload.model_bytes, workload.network
-        self.server = Server(self.clock, network, plan.shards, size, plan.grace_seconds) if server else None
+        network, size = workload.network, workload.model_bytes
+        self.server = Server(self.clock, network, plan, size) if server else None
         self.workers: list[Worker] = []
         first = 0
         for job in plan.jobs:

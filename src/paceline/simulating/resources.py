@@ -14,9 +14,10 @@ from paceline.cost.network import to_server
 from paceline.cost.rebalance import Balancer, Change
 from paceline.ops import Lease, Range
 from paceline.schema.network import Network
-from paceline.schema.plan import JobPlan
+from paceline.schema.plan import JobPlan, Plan, on_wire
 from paceline.schema.trace import Mark
 from paceline.server.ledger import Ledger
+from paceline.server.paces import Paces
 from paceline.server.rounds import Pulled
 from paceline.server.window import Window
 from paceline.simulating.network import Steps, Wires
@@ -108,15 +109,14 @@ class Server:
     The k-th lease of a job is asked for by its leader and heard by all of its members. A job is known by its name.
     """
 
-    def __init__(
-        self, clock: simpy.Environment, network: Network, shards: int, model_bytes: int, grace: float = 0.0
-    ) -> None:
-        self._clock, self._network, self._shards, self._bytes = clock, network, shards, model_bytes
+    def __init__(self, clock: simpy.Environment, network: Network, plan: Plan, model_bytes: int) -> None:
+        self._clock, self._network, self._shards = clock, network, plan.shards
+        self._bytes = on_wire(model_bytes, plan.wire)
         self._wires = Wires(clock)
         self._ledger = Ledger()
         self._changed, self._lock = clock.event(), simpy.Resource(clock)
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
-        self._window = Window(grace)
+        self._window, self._paces = Window(plan.grace_seconds), Paces(fixed=not plan.rebalance)
         self._pushed: dict[str, tuple[int, int]] = {}  # job -> staleness and pushes found, of its last push
         self._samples = self._pushes = 0
         self.marks: list[Mark] = []
@@ -124,11 +124,14 @@ class Server:
     def ask(self, job: str, number: int, lease: Lease, batch: int, epoch: int, size: int) -> Steps:
         """Take the job's lease ``number``; waits while all that is left is leased, unless it asks ahead."""
         self._ledger.open(epoch, size)
-        while (granted := self._ledger.take(job, lease.samples, batch, epoch, lease.ahead)) is None and not lease.ahead:
+        want = self._paces.fit(job, lease.samples, batch)
+        while (granted := self._ledger.take(job, want, batch, epoch, lease.ahead)) is None and not lease.ahead:
             self._rest(job)
             yield self._changed
         if granted:
             self._window.train(job)
+            if not lease.ahead:
+                self._paces.begin(job, self._clock.now)
         elif not lease.ahead:
             self._rest(job)
         self._answers[job, number].succeed(granted or Range(size, size))
@@ -147,6 +150,7 @@ class Server:
         self._pushes += 1
         self._window.push(job, self._clock.now)
         if (work := self._ledger.settle(job)) is not None:
+            self._paces.push(job, len(work), self._clock.now)
             values = {"epoch": self._ledger.epoch, "start": work.start, "stop": work.stop}
             self.marks.append(Mark("done", self._clock.now, values))
             self._samples += len(work)
@@ -179,6 +183,7 @@ class Server:
         """The job is dead: what it has leased is free again."""
         self._ledger.release(job)
         self._window.rest(job)
+        self._paces.forget(job)
         self._change()
 
     def _rest(self, job: str) -> None:

@@ -1,4 +1,4 @@
-"""Models as one flat float32 vector: parameters and floating-point buffers, in order of registration."""
+"""Models as one flat float32 vector: all parameters, then all floating-point buffers, in order of registration."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from torch import Tensor, nn
 
 
 class FlatState:
-    """What an exchange carries: float32, complex values as two. Integer buffers (counters) stay with their worker."""
+    """What an exchange carries: float32, complex values as two. Integer buffers (counters) stay with their worker.
+
+    ``learned``: how many of its ``size`` values are parameters'.
+    """
 
     def __init__(self, models: Sequence[nn.Module]) -> None:
-        tensors = [tensor for model in models for tensor in (*model.parameters(), *model.buffers())]
+        tensors: list[Tensor] = [parameter for model in models for parameter in model.parameters()]
+        tensors += [buffer for model in models for buffer in model.buffers()]
         unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
         self._tensors = [torch.view_as_real(t.detach()) if t.is_complex() else t for t in unique.values()]
-        self._learned = [isinstance(tensor, nn.Parameter) for tensor in unique.values()]
-        self.size = sum(tensor.numel() for tensor in self._tensors)
+        sizes = [tensor.numel() for tensor in self._tensors]
+        learned = [isinstance(tensor, nn.Parameter) for tensor in unique.values()]
+        self.size, self.learned = sum(sizes), sum(size for size, own in zip(sizes, learned, strict=True) if own)
 
     @torch.no_grad()
     def read(self, out: Tensor) -> Tensor:
@@ -35,8 +40,9 @@ class FlatState:
     def add(self, change: Tensor) -> None:
         """Add ``change`` to the parameters. Buffers stay: they are averages of what was seen of late, which a sum of
         differences can take out of their range (a variance below 0)."""
-        for (tensor, piece), learned in zip(self._pieces(change), self._learned, strict=True):
-            if learned:
+        at = 0
+        for tensor, piece in self._pieces(change):
+            if (at := at + piece.numel()) <= self.learned:
                 tensor.add_(piece.to(tensor.device))
 
     def _pieces(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:

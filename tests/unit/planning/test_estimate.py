@@ -33,6 +33,6 @@ def test_a_servers_load_is_its_bytes_over_its_port_and_tells_the_ports_it_needs(
     narrow = measured.model_copy(update={"network": Network(server=Link(bytes_per_second=1e6, latency=0.0))})
     made = plan(measured, "hybrid")
     exchanges = 2 / made.jobs[0].local_steps
-    assert server_load(measured, made.jobs) == 0.0
-    assert server_load(narrow, made.jobs) == pytest.approx(exchanges, rel=0.3)
+    assert server_load(measured, made) == 0.0
+    assert server_load(narrow, made) == pytest.approx(exchanges, rel=0.3)
     assert [shards(load) for load in (0.0, FULL, 1.0, 7.0)] == [1, 1, 2, 10]

@@ -30,7 +30,8 @@ class Hall:
 
     def __init__(self, groups: int, timeout: float = 10.0, grace: float = 0.0) -> None:
         self.settled: list[tuple[int, Range]] = []
-        self.server = ParameterServer(Merge(), groups, 8, timeout, grace, lambda *told: self.settled.append(told))
+        note = lambda *told: self.settled.append(told)  # noqa: E731
+        self.server = ParameterServer(Merge(), groups, 8, timeout, grace, settled=note)
         self.listener = MemoryTransport.listen("", 0, timeout)
         self.timeout = timeout
         self.links: dict[str, Link] = {}
@@ -47,16 +48,16 @@ class Hall:
         with self.server._changed:
             yield
 
-    def join(self, group: str) -> Client:
-        first = self.server.join(group, SIZE)
+    def join(self, group: str, wire: str = "float32", place: int = 0) -> Client:
+        first = self.server.join(group, SIZE, place=place)
         with ThreadPoolExecutor(1) as pool:
             here = pool.submit(self.listener.open, group)
             self.links[group] = MemoryTransport.dial("", self.listener.port, self.timeout).open(group)
         self.threads[group] = threading.Thread(target=self.server.serve, args=(group, here.result()), daemon=True)
         self.threads[group].start()
-        client = Client(self.links[group])
+        client = Client(self.links[group], wire)
         if first:
-            client.initialise(torch.zeros(SIZE), Progress(0, -1, 0, ()))
+            client.initialise(torch.zeros(SIZE), Progress(0, -1, 0, ()), SIZE)
         return client
 
 
@@ -88,6 +89,31 @@ def test_a_push_weighs_its_samples_per_step_against_the_global_batch(hall: Hall)
     a.push(torch.ones(SIZE), samples=6, steps=3, basis=0)  # 2 samples a step of 8: a quarter
     pulled(a, out)
     assert torch.allclose(out, torch.full((SIZE,), 0.25))
+
+
+@pytest.mark.parametrize("wire", ["bfloat16", "int8"])
+def test_groups_that_round_learn_from_each_other_and_nothing_is_lost(hall: Hall, wire: str) -> None:
+    a, b = hall.join("a", wire), hall.join("b")
+    exact, rounded, delta = torch.zeros(SIZE), torch.zeros(SIZE), torch.linspace(-1.0, 1.3, SIZE)
+    pulled(a, rounded)
+    for round in range(1, 20):
+        for client in (a, b):
+            client.push(delta.clone(), samples=4, steps=1, basis=2 * round - 2)
+        pulled(a, rounded)
+        pulled(b, exact)
+    pulled(a, rounded)
+    torch.testing.assert_close(exact, 19 * delta, rtol=0, atol=0.02)  # a push can leave out so much, in all
+    torch.testing.assert_close(rounded, exact, rtol=0, atol=0.02)
+    assert not torch.equal(rounded, exact)
+
+
+def test_a_group_that_names_no_wire_format_is_dropped(hall: Hall) -> None:
+    a = hall.join("a")
+    hall.join("b")
+    send_header(hall.links["a"], Verb.PULL, SIZE, 7)
+    hall.threads["a"].join(10)
+    assert "named wire format 7" in str(hall.server.events[-1]["what"])
+    assert a is not None
 
 
 def leased(client: Client, samples: int) -> None:
@@ -195,6 +221,18 @@ def test_the_lease_of_a_lost_group_goes_to_the_others(hall: Hall) -> None:
     again, _ = a.lease(0, 8, want=4, batch=4)
     assert again == Range(4, 8)
     assert [event["kind"] for event in hall.server.status()["events"]] == ["join", "join", "lost"]
+
+
+def test_the_first_group_that_is_left_is_the_main_one(hall: Hall) -> None:
+    first, second = hall.join("b", place=0), hall.join("a", place=1)
+    for client in (second, first):
+        client.lease(0, 64, want=4, batch=4)
+    assert (first.main, second.main) == (True, False)
+    hall.links["b"].close()
+    hall.threads["b"].join(10)
+    second.push(torch.zeros(SIZE), 4, 1, 0)
+    second.lease(0, 64, want=4, batch=4)
+    assert second.main
 
 
 def test_nobody_gets_a_lease_before_all_groups_have_joined(hall: Hall) -> None:

@@ -66,8 +66,9 @@ def groups(kinds: list[tuple[int, float]], shards: int = 1) -> Plan:
         for i, (steps, own) in enumerate(kinds)
     ]
     return Plan(
-        strategy="hybrid", cluster="drawn", emulation="none", global_batch=10 * len(kinds), jobs=jobs, shards=shards
-    )
+        strategy="hybrid", cluster="drawn", emulation="none", global_batch=10 * len(kinds), jobs=jobs, shards=shards,
+        rebalance=False,
+    )  # fmt: skip
 
 
 # 4.1

@@ -86,7 +86,7 @@ def hybrid(halos: Profile, steps: int) -> Plan:
         )
         for job, count in zip(made.jobs, counts, strict=True)
     ]
-    return made.model_copy(update={"jobs": jobs, "grace_seconds": 0.0})
+    return made.model_copy(update={"jobs": jobs, "grace_seconds": 0.0, "rebalance": False})
 
 
 def speeds(halos: Profile) -> list[float]:

@@ -13,7 +13,6 @@ from types import CodeType, ModuleType
 
 import torch
 
-from paceline import tables
 from paceline.errors import ConfigError, PacelineError, WorkerError
 from paceline.launchers.failures import line
 from paceline.launchers.recipe import Recipe
@@ -55,7 +54,7 @@ def train(plan: Plan, recipe: Recipe, course: Course) -> Trace:
     code = compile(script.read_bytes(), str(script), "exec")
     mains = [_main(script) for _ in plan.jobs]
     turns = Turns(len(mains), Belongings(script, mains))
-    hub = Hub(tables.load("rule", rules.TABLE, plan.rule)(), plan.global_batch or 1, turns)
+    hub = Hub(rules.load(plan.rule), plan.global_batch or 1, turns)
     one = as_one(plan)
     jobs = [
         _Thread(Job(number, planned, one, course, turns, hub), code, main)

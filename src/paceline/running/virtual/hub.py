@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor
 
 from paceline.errors import ConfigError
 from paceline.ops import Range
 from paceline.running.virtual.schedule import Exchange
 from paceline.running.virtual.turns import Turns
+from paceline.server import formats
 from paceline.server.client import Client
 from paceline.server.messages import Progress
 from paceline.server.rounds import Pulled
@@ -45,10 +47,11 @@ class VirtualClient(Client):
     """What a group's leader asks of the server, each answered when the schedule has it; a push and the pull behind it
     at the latest moment, ``finish``: until then nobody can see that they are late."""
 
-    def __init__(self, job: int, hub: Hub, first: int) -> None:
+    def __init__(self, job: int, hub: Hub, first: int, wire: str) -> None:
+        super().__init__(Loopback(), wire)
         self._job, self._hub, self._turns = job, hub, hub.turns
-        self._begun: list[Callable[[], Pulled | None]] = []
-        self._pulled: Pulled | None = None
+        self._held = torch.zeros(0)
+        self.main = job == 0
         self._coming: deque[Exchange] = deque()
         self._leased: deque[Exchange] = deque()
         self._now = Exchange(-1, Range(0, 0), 0, first)
@@ -57,9 +60,9 @@ class VirtualClient(Client):
         """The rounds that will be made."""
         self._coming = deque(exchanges)
 
-    def initialise(self, weights: Tensor, progress: Progress) -> None:
+    def initialise(self, weights: Tensor, progress: Progress, learned: int) -> None:
         self._turns.wait(self._job, INITIAL)
-        self._hub.store.initialise(weights)
+        self._hub.store.initialise(weights, learned=learned)
 
     def lease(self, epoch: int, size: int, want: int, batch: int, ahead: bool = False) -> tuple[Range, int]:
         hub = self._hub
@@ -95,10 +98,37 @@ class VirtualClient(Client):
 
     def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
         self._turns.wait(self._job, (self._now.found, 1))
+        formats.send(self._channel, self._wire, delta, self._rest(delta))
+        formats.receive(self._channel, self._wire, delta)
         self._hub.store.push(delta, samples, steps, self._now.staleness)
 
     def _pull(self, out: Tensor) -> Pulled:
         self._turns.wait(self._job, (self._now.pulled, 0))
         now, store = self._now, self._hub.store
         store.copy_to(out)
+        if self._wire in formats.FORMATS:
+            self._round(out)
         return Pulled(now.version, store.samples, now.staleness, now.pulled, now.found)
+
+    def _round(self, newest: Tensor) -> None:
+        """Make of the newest weights what the group has of them after a pull."""
+        if not len(self._held):
+            self._held = newest.clone()
+        formats.send_newest(Loopback(), self._wire, newest, self._held)
+        newest.copy_(self._held)
+
+
+class Loopback:
+    """A link to oneself."""
+
+    def __init__(self) -> None:
+        self._sent: deque[Tensor] = deque()
+
+    def send(self, tensor: Tensor) -> None:
+        self._sent.append(tensor.clone())
+
+    def recv(self, tensor: Tensor) -> None:
+        tensor.copy_(self._sent.popleft())
+
+    def close(self) -> None:
+        self._sent.clear()

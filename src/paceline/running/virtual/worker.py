@@ -122,7 +122,7 @@ class VirtualWorker(Worker):
 
     def __init__(self, job: Job, settings: Settings) -> None:
         self.job, self.by_parts, self._told = job, False, False
-        self._client = VirtualClient(job.number, job.hub, job.course.first_pushes(job.number))
+        self._client = VirtualClient(job.number, job.hub, job.course.first_pushes(job.number), job.plan.wire)
         launch = Launch(
             rank=0, local_rank=0, world_size=1, local_world_size=1, job=job.number, folder=None, token="", quotas=None,
             launcher=None, run_id="", threads=1,

@@ -1,0 +1,54 @@
+"""The global weights: parameters go where the rule takes them, what is not learned stays between what groups saw."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.server.rules.delayed_nesterov import DelayedNesterov
+from paceline.server.rules.merge import Merge
+from paceline.server.store import Store
+
+BATCH = 8
+
+
+def weights(store: Store, count: int) -> list[float]:
+    out = torch.empty(count)
+    store.copy_to(out)
+    return out.tolist()
+
+
+def test_parameters_move_by_the_difference_and_buffers_towards_the_value():
+    store = Store(Merge(), BATCH)
+    store.initialise(torch.tensor([1.0, 4.0]), learned=1)
+    store.push(torch.tensor([2.0, 8.0]), samples=4, steps=1, staleness=0)
+    assert weights(store, 2) == [1.0 + 0.5 * 2.0, 4.0 + 0.5 * (8.0 - 4.0)]
+
+
+def test_a_rule_with_momentum_moves_no_buffer_past_what_was_seen():
+    store = Store(DelayedNesterov(), BATCH)
+    store.initialise(torch.tensor([0.0, 0.0]), learned=1)
+    for _ in range(50):
+        store.push(torch.tensor([1.0, 1.0]), samples=8, steps=1, staleness=0)
+    moved, seen = weights(store, 2)
+    assert moved > 50
+    assert seen == 1.0
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 1e6, width=32), st.integers(1, 64), st.integers(1, 8)), min_size=1))
+def test_a_variance_stays_between_those_that_were_seen(pushes: list[tuple[float, int, int]]):
+    store = Store(Merge(), BATCH)
+    store.initialise(torch.tensor([3.0]), learned=0)
+    for value, samples, steps in pushes:
+        store.push(torch.tensor([value]), samples * steps, steps, staleness=0)
+    seen = [3.0, *(value for value, _, _ in pushes)]
+    assert min(seen) * (1 - 1e-5) <= weights(store, 1)[0] <= max(seen) * (1 + 1e-5)
+
+
+def test_nothing_can_be_pushed_or_pulled_before_the_first_weights():
+    store = Store(Merge(), BATCH)
+    for use in (lambda: store.push(torch.zeros(1), 1, 1, 0), lambda: store.copy_to(torch.zeros(1))):
+        with pytest.raises(RuntimeError, match="before the initial weights"):
+            use()
