@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 from paceline.errors import ConfigError
 from paceline.schema.plan import WorkerPlan
+from paceline.schema.profile import Point
 
 Seconds = Callable[[int], float]  # of that many samples; never falls
 
@@ -30,11 +32,9 @@ def curve(worker: WorkerPlan) -> Seconds:
             f"group '{worker.group}', {worker.device} has no speed in the plan",
             remedy="Make the plan from a profile: paceline probe, then paceline plan.",
         )
-    piece = _piece(worker)
-    if not (cap := worker.micro_batch):
-        return piece
-    full = piece(cap)
-    return lambda samples: samples // cap * full + piece(samples % cap)
+    return _curve(
+        worker.micro_batch, worker.fixed_seconds, sample_seconds(worker), worker.loading_seconds, worker.table
+    )
 
 
 def last_micro_batch(worker: WorkerPlan, samples: int) -> int:
@@ -56,21 +56,30 @@ def corners(worker: WorkerPlan) -> list[tuple[int, float, float]]:
         the next corner. Without a measured table there is one, of ``a + (c + l) b`` with ``l`` for reading a sample.
         Batches over the cap were measured in several pieces, and say nothing of one.
     """
-    loading = worker.loading_seconds
-    table = [point for point in worker.table if point.samples <= (worker.micro_batch or point.samples)]
+    each, loading = sample_seconds(worker), worker.loading_seconds
+    return _corners(worker.micro_batch, worker.fixed_seconds, each, loading, worker.table)
+
+
+def _corners(
+    cap: int | None, fixed: float, each: float, loading: float, table: Sequence[Point]
+) -> list[tuple[int, float, float]]:
+    table = [point for point in table if point.samples <= (cap or point.samples)]
     times = list(accumulate((point.seconds for point in table), max))
-    found = [(0, min([worker.fixed_seconds, *times[:1]]))]
+    found = [(0, min([fixed, *times[:1]]))]
     found += [(point.samples, spent + point.samples * loading) for point, spent in zip(table, times, strict=True)]
-    slopes = [(t1 - t0) / (s1 - s0) for (s0, t0), (s1, t1) in pairwise(found)] + [sample_seconds(worker) + loading]
+    slopes = [(t1 - t0) / (s1 - s0) for (s0, t0), (s1, t1) in pairwise(found)] + [each + loading]
     return [(*corner, slope) for corner, slope in zip(found, slopes, strict=True)]
 
 
-def _piece(worker: WorkerPlan) -> Seconds:
-    """One micro-batch."""
-    sizes, times, slopes = zip(*corners(worker), strict=True)
+@lru_cache(maxsize=1024)  # of thousands of devices most are alike
+def _curve(cap: int | None, fixed: float, each: float, loading: float, table: tuple[Point, ...]) -> Seconds:
+    sizes, times, slopes = zip(*_corners(cap, fixed, each, loading, table), strict=True)
 
     def piece(samples: int) -> float:
         place = bisect_right(sizes, samples) - 1
         return times[place] + (samples - sizes[place]) * slopes[place] if samples else 0.0
 
-    return piece
+    if not cap:
+        return piece
+    full = piece(cap)
+    return lambda samples: samples // cap * full + piece(samples % cap)
