@@ -5,11 +5,15 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from crew import Crew
+
+hypothesis.settings.register_profile("unhurried", deadline=None)  # no test depends on how fast this machine is
+hypothesis.settings.load_profile("unhurried")
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,7 @@ def check(made: Plan, profile: Profile) -> Plan:
     strategies.check(made.strategy)
     layout = get(made.strategy).layout
     if layout.server:
-        rules.load(made.rule)
+        rules.check(made.rule, layout.gradients)
     if made.cluster != profile.cluster:
         raise ConfigError(
             f"the plan is for cluster '{made.cluster}'", expected=f"'{profile.cluster}', as in the profile",

@@ -17,6 +17,7 @@ from paceline.strategies.base import Layout
 
 EXACT = "allreduce"  # what ``AUTO`` takes unless another is faster by more than WORTH
 WORTH = 0.01  # of the speed: less is no reason to be stale, nor to have more groups
+FOR_ALL = 1e6  # seconds that a version is kept open where all wait for all
 CLOSE = 0.8  # of the best by formulas: what promises less is not simulated
 
 Price = Callable[[Plan], Sequence[float]]  # predicted samples/s of each worker of a plan, in rank order
@@ -37,7 +38,7 @@ def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
         strategies.check(strategy)
     found: list[tuple[str, Plan]] = []
     failed: list[Alternative] = []
-    for name in sorted(set(strategies.TABLE) - {strategies.MEASURING}, key=lambda name: name != EXACT):
+    for name in sorted(_offered(strategy), key=lambda name: name != EXACT):
         try:
             found += _variants(profile, name, price)
         except ConfigError as error:
@@ -54,6 +55,12 @@ def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
             "reason": f"{first}{chosen.reason}{reasons.beaten(chosen, [made for _, made in found])}",
         }
     )
+
+
+def _offered(strategy: str) -> set[str]:
+    """Strategies to choose from, and the one that was asked for."""
+    known = {name for name in strategies.TABLE if not base.get(name).baseline} - {strategies.MEASURING}
+    return known | ({strategy} - {AUTO})
 
 
 def plan(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
@@ -80,6 +87,8 @@ def _variants(profile: Profile, strategy: str, price: Price | None) -> list[tupl
     that stands for the strategy comes first."""
     layout = base.get(strategy).layout
     workers = [devices.worker(device) for device in profile.devices]
+    if layout.jobs == "devices":
+        return [(strategy, _confirmed([_made(profile, strategy, grouping.single(workers))], price)[0])]
     if layout.jobs == "groups":
         return _grouped(profile, strategy, price, workers)
     kept = [workers]
@@ -143,7 +152,10 @@ def _members(groups: Groups) -> set[frozenset[int]]:
 def _made(profile: Profile, strategy: str, groups: Groups, wire: Wire = "float32") -> Plan:
     """The plan of a strategy on these devices in these groups, with its reason and what formulas predict."""
     layout = base.get(strategy).layout
-    if layout.server:
+    if layout.gradients:
+        (jobs, idle), why = _shared(profile, groups, layout), "each has the newest weights"
+        grace = FOR_ALL if layout.in_step else 0.0
+    elif layout.server:
         found = exchanges.rhythm(profile, groups, wire)
         jobs, idle, grace, why = found.jobs, found.idle, found.grace, found.why
     else:
@@ -158,6 +170,7 @@ def _made(profile: Profile, strategy: str, groups: Groups, wire: Wire = "float32
         predicted_staleness=exchanges.staleness([job.overlap for job in jobs], grace) if layout.server else None,
         grace_seconds=grace,
         wire=wire,
+        rule="momentum" if layout.gradients else "merge",
     )
     reason = (reasons.plan(profile, layout, made, why), reasons.idle(profile, jobs, idle), profile.learning_rate)
     return priced(made.model_copy(update={"reason": " ".join(filter(None, reason))}), partial(estimate.rates, profile))

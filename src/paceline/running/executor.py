@@ -25,6 +25,7 @@ from paceline.server.ledger import Offers, Replica
 from paceline.server.messages import Progress
 from paceline.server.rounds import Round, Rounds
 from paceline.state.flat import FlatState
+from paceline.state.plain import PlainSteps
 from paceline.strategies.base import Member
 
 Source = Replica | Offers | ServerSource
@@ -67,6 +68,7 @@ class Executor:
         self._state: FlatState | None = None
         self._pulled = self._scratch = self._sent = torch.zeros(0)
         self.counters: list[UpdateCounter] = []
+        self._steps: PlainSteps | None = None
         self._runs: dict[type[Any], Callable[[Any], Range | tuple[int, ...] | None]] = {
             Lease: self._lease,
             Update: self._update,
@@ -92,9 +94,10 @@ class Executor:
         """An epoch has begun and is not over."""
         return self.epoch >= 0 and not self._over
 
-    def attach(self, state: FlatState, counters: Sequence[UpdateCounter]) -> None:
-        """The models that exchanges carry, and the schedulers that count updates."""
-        self._state, self.counters = state, list(counters)
+    def attach(self, state: FlatState, counters: Sequence[UpdateCounter], steps: PlainSteps | None = None) -> None:
+        """The models that exchanges carry, the schedulers that count updates, and the steps to push in place of what
+        the models have changed by."""
+        self._state, self.counters, self._steps = state, list(counters), steps
         if isinstance(self._source, ServerSource):
             self._pulled, self._scratch = torch.zeros(state.size), torch.zeros(state.size)
             self._sent = torch.zeros(state.size if self._overlaps else 0)
@@ -208,8 +211,13 @@ class Executor:
         delta = state.read(self._scratch)
         if self._overlaps:
             self._sent.copy_(delta)
-        delta[: state.learned].sub_(self._pulled[: state.learned])
-        source.client.push(delta, push.samples, push.steps, self._rounds.push().basis)
+        learned = delta[: state.learned]
+        if self._steps is not None:
+            self._steps.take(learned)
+        else:
+            learned.sub_(self._pulled[: state.learned])
+        rate = self._steps.rate if self._steps is not None else 0.0
+        source.client.push(delta, push.samples, push.steps, self._rounds.push().basis, rate)
         self._recorder.span("exchange", start, self._recorder.clock())
 
     def _pull(self, pull: Pull) -> None:

@@ -41,6 +41,7 @@ from paceline.server.ledger import Replica
 from paceline.server.messages import MOST_VALUES, Progress
 from paceline.state import handling
 from paceline.state.flat import FlatState
+from paceline.state.plain import PlainSteps
 from paceline.state.things import Things
 from paceline.strategies.base import get
 from paceline.transports import wires
@@ -56,8 +57,7 @@ class Worker:
         self.rescue: Callable[[BaseException], bool] = lambda error: False
         self._watch_for_errors()
         self.place = self._take_place()
-        self._where = str(self.place)
-        self.distributed = launch.distributed
+        self._where, self.distributed = str(self.place), launch.distributed
         self.reduces = launch.distributed and self.place.layout.reduces
         self.peers = len(self.place.member.shares) if self.reduces else 1
         self.models: list[nn.Module] = []
@@ -150,7 +150,8 @@ class Worker:
         """Hand the models over to the executor; with a server, join it."""
         self.models, state = models, FlatState(models)
         self.recorder.mark("setup", bytes=4 * state.size)
-        self.executor.attach(state, counters)
+        plain = self.place.layout.gradients
+        self.executor.attach(state, counters, PlainSteps(state, self.given.optimizers) if plain else None)
         if self.place.probing:
             groups = [worker.group for worker in self.place.job.workers]
             self.executor.at_barrier = lambda: self.recorder.mark(

@@ -15,6 +15,7 @@ from paceline.server.messages import (
     Channel,
     Progress,
     Verb,
+    bits,
     recv_answer,
     recv_ranges,
     send_header,
@@ -70,10 +71,10 @@ class Client:
         self.main = bool(main)
         return Range(start, stop), samples
 
-    def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+    def push(self, delta: Tensor, samples: int, steps: int, basis: int, rate: float = 0.0) -> None:
         """Begin to push what was learned from the version ``basis`` (flat float32: differences of parameters, buffers
-        as they are); see ``server.formats`` for how."""
-        self._begin(partial(self._push, delta, samples, steps, basis))
+        as they are); see ``server.formats`` for how. ``rate``: of a step of plain SGD."""
+        self._begin(partial(self._push, delta, samples, steps, basis, rate))
 
     def pull(self, out: Tensor) -> None:
         """Begin to fill ``out`` (flat float32) with the newest weights; it must hold what was pulled before."""
@@ -107,9 +108,10 @@ class Client:
         while self._begun:
             self._pulled = self._begun.pop(0)() or self._pulled
 
-    def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+    def _push(self, delta: Tensor, samples: int, steps: int, basis: int, rate: float) -> None:
         """No answer: the next pull waits for it anyway."""
-        send_header(self._channel, Verb.PUSH, basis, samples, steps, delta.numel(), formats.NAMES.index(self._wire))
+        wire = formats.NAMES.index(self._wire)
+        send_header(self._channel, Verb.PUSH, basis, samples, steps, delta.numel(), wire, bits(rate))
         formats.send(self._channel, self._wire, delta, self._rest(delta))
 
     def _pull(self, out: Tensor) -> Pulled:

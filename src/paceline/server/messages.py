@@ -4,7 +4,8 @@ request  [verb, seven numbers]                    payload
 LEASE    epoch, size, want, batch, ahead
 INITIAL  count, samples, epoch, size, ranges,     float32[count], the first group's weights, of which the first
          learned                                  ``learned`` are parameters
-PUSH     basis, samples, steps, count, format    count values: of parameters the difference, else as it is
+PUSH     basis, samples, steps, count, format,   count values: of parameters the difference, else as it is
+         rate (the bits of a float64)
 PULL     count, format, holds
 REDUCE   count                                   float64[count], to be summed over the groups
 SNAPSHOT count
@@ -24,6 +25,7 @@ status 1: refused; then the length of            uint8[length], a sentence
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -83,6 +85,16 @@ def recv_header(channel: Channel) -> list[int]:
     header = torch.empty(HEADER, dtype=torch.int64)
     channel.recv(header)
     return [int(number) for number in header]
+
+
+def bits(number: float) -> int:
+    """A float64 as an integer of a header."""
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def from_bits(number: int) -> float:
+    """What ``bits`` were of."""
+    return float(struct.unpack("<d", struct.pack("<q", number))[0])
 
 
 def send_ranges(channel: Channel, ranges: Sequence[Range]) -> None:

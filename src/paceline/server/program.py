@@ -160,6 +160,7 @@ class ParameterServer:
         with self._changed:
             self._wait(lambda: not self._awaited, "all groups to join")
             self._ledger.open(epoch, size)
+            self._window.begin(epoch, self._alive)
             want = self._paces.fit(group, want, batch)
             if news := self._paces.news(group, batch):
                 self._note("pace", news)
@@ -203,12 +204,13 @@ class ParameterServer:
         send_ranges(channel, left)
 
     def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
-        basis, samples, steps, count, wire, *_ = numbers
+        basis, samples, steps, count, wire, rate, *_ = numbers
         formats.receive(channel, self._format(group, wire), self._sized(group, buffer, count))
         with self._changed:
             staleness = self._window.number - basis
-            self._pushed[group] = staleness, self._store.pushes
-            self._store.push(buffer, samples, steps, staleness)
+            found = self._store.pushes
+            self._store.push(buffer, self._window.number, samples, steps, staleness, messages.from_bits(rate))
+            self._pushed[group] = staleness, found
             self._window.push(group, time.monotonic())
             self._paces.push(group, samples, time.monotonic())
             if (trained := self._ledger.settle(group)) is not None:
@@ -226,7 +228,7 @@ class ParameterServer:
                 if time.monotonic() >= self._window.due:
                     self._window.close()
                     self._changed.notify_all()
-            self._store.copy_to(buffer)
+            self._store.copy_to(buffer, self._window.number)
             version, samples, pushes = self._window.number, self._store.samples, self._store.pushes
             staleness, found = self._pushed.get(group, (0, 0))
         send_header(channel, OK, version, samples, staleness, pushes, found)

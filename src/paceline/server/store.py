@@ -7,10 +7,13 @@ where they push from old versions, of which sums of differences can leave the ra
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
+import torch
 from torch import Tensor
 
+from paceline.errors import ConfigError
 from paceline.server.rules.base import PushInfo, Rule
 
 
@@ -21,6 +24,7 @@ class Store:
         self._rule, self._global_batch = rule, global_batch
         self._weights: Tensor | None = None
         self._learned = 0
+        self._version, self._open = 0, False  # of the last push, and whether its version may get more of them
         self._state: dict[str, Tensor] = {}
         self.pushes = 0
         self.samples = 0
@@ -38,20 +42,41 @@ class Store:
         self._learned = len(weights) if learned is None else learned
         self._state = self._rule.init(self._weights[: self._learned])
 
-    def push(self, delta: Tensor, samples: int, steps: int, staleness: int) -> None:
-        """Apply what was learned from weights that are ``staleness`` versions old: for parameters the difference to
-        them, and what there is else as it is."""
+    def push(self, delta: Tensor, version: int, samples: int, steps: int, staleness: int, rate: float = 0.0) -> None:
+        """Apply to ``version`` what was learned from one that is ``staleness`` versions old: for parameters the
+        difference to it, and what there is else as it is.
+
+        Raises:
+            ConfigError: it is not finite; the weights are as they were.
+        """
         if self._weights is None:
             raise RuntimeError("push before the initial weights")
-        info, cut = PushInfo(samples, steps, self._global_batch, staleness), self._learned
+        if not math.isfinite(float(torch.linalg.vector_norm(delta))):
+            raise ConfigError(self._diverged(staleness), remedy="Lower the learning rate, or look at that device.")
+        self._close_before(version)
+        info, cut = PushInfo(samples, steps, self._global_batch, staleness, rate), self._learned
         self._rule.update(self._weights[:cut], delta[:cut], self._state, info)
         self._weights[cut:].lerp_(delta[cut:], min(1.0, info.part))
+        self._version, self._open = version, True
         self.pushes += 1
         self.samples += samples
         self.staleness[staleness] += 1
 
-    def copy_to(self, out: Tensor) -> None:
-        """Copy the newest weights to ``out`` (float32, same size)."""
+    def copy_to(self, out: Tensor, version: int = 0) -> None:
+        """Copy the newest weights to ``out`` (float32, same size): all versions before ``version`` are closed."""
         if self._weights is None:
             raise RuntimeError("pull before the initial weights")
+        self._close_before(version)
         out.copy_(self._weights)
+
+    def _close_before(self, version: int) -> None:
+        if self._open and version > self._version and self._weights is not None:
+            self._rule.close(self._weights[: self._learned], self._state)
+            self._open = False
+
+    def _diverged(self, staleness: int) -> str:
+        """Of plain steps on a curvature those are stable whose rate times it is below 2 sin(pi / (2 (2 tau + 1)))."""
+        tau = max(float(staleness), sum(own * count for own, count in self.staleness.items()) / max(1, self.pushes))
+        stable = math.sin(math.pi / (2 * (2 * tau + 1)))
+        less = f"; there, rates over {stable:.2g} of those that are stable without staleness diverge" if tau else ""
+        return f"what was learned is not finite, from weights {tau:.1f} versions old{less}"

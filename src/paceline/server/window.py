@@ -10,6 +10,7 @@ group d   ---------------------- push   it missed the window by more than the gr
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 class Window:
@@ -22,6 +23,7 @@ class Window:
         self.grace = grace
         self.number = 0
         self.due = math.inf  # when it closes, whoever is missing
+        self._epoch = -1
         self._training: set[str] = set()
         self._late: set[str] = set()
         self._here: set[str] = set()
@@ -29,6 +31,12 @@ class Window:
     def __contains__(self, group: str) -> bool:
         """Its push is in the open window."""
         return group in self._here
+
+    def begin(self, epoch: int, groups: Iterable[str]) -> None:
+        """All of ``groups`` go through ``epoch``, also those that have yet to ask for their first samples of it."""
+        if epoch > self._epoch:
+            self._epoch = epoch
+            self._training |= set(groups)
 
     def train(self, group: str) -> None:
         """It has got samples, so there will be a push."""

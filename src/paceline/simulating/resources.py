@@ -113,7 +113,7 @@ class Server:
         self._clock, self._network, self._shards = clock, network, plan.shards
         self._bytes = on_wire(model_bytes, plan.wire)
         self._wires = Wires(clock)
-        self._ledger = Ledger()
+        self._ledger, self._alive = Ledger(), {job.name for job in plan.jobs}
         self._changed, self._lock = clock.event(), simpy.Resource(clock)
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
         self._window, self._paces = Window(plan.grace_seconds), Paces(fixed=not plan.rebalance)
@@ -124,6 +124,7 @@ class Server:
     def ask(self, job: str, number: int, lease: Lease, batch: int, epoch: int, size: int) -> Steps:
         """Take the job's lease ``number``; waits while all that is left is leased, unless it asks ahead."""
         self._ledger.open(epoch, size)
+        self._window.begin(epoch, self._alive)
         want = self._paces.fit(job, lease.samples, batch)
         while (granted := self._ledger.take(job, want, batch, epoch, lease.ahead)) is None and not lease.ahead:
             self._rest(job)
@@ -182,6 +183,7 @@ class Server:
     def lose(self, job: str) -> None:
         """The job is dead: what it has leased is free again."""
         self._ledger.release(job)
+        self._alive.discard(job)
         self._window.rest(job)
         self._paces.forget(job)
         self._change()

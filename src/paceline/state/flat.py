@@ -18,6 +18,7 @@ class FlatState:
         tensors: list[Tensor] = [parameter for model in models for parameter in model.parameters()]
         tensors += [buffer for model in models for buffer in model.buffers()]
         unique = {id(tensor): tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()}
+        self._unique = list(unique.values())
         self._tensors = [torch.view_as_real(t.detach()) if t.is_complex() else t for t in unique.values()]
         sizes = [tensor.numel() for tensor in self._tensors]
         learned = [isinstance(tensor, nn.Parameter) for tensor in unique.values()]
@@ -44,6 +45,16 @@ class FlatState:
         for tensor, piece in self._pieces(change):
             if (at := at + piece.numel()) <= self.learned:
                 tensor.add_(piece.to(tensor.device))
+
+    def parts_of(self, flat: Tensor) -> dict[Tensor, Tensor]:
+        """Where each parameter lies in ``flat``, the ``learned`` values."""
+        sizes = [tensor.numel() for tensor in self._tensors]
+        parts, at = {}, 0
+        for own, tensor, size in zip(self._unique, self._tensors, sizes, strict=True):
+            if at + size <= self.learned:
+                parts[own] = flat[at : at + size].view_as(tensor)
+            at += size
+        return parts
 
     def _pieces(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         pieces = torch.split(flat, [tensor.numel() for tensor in self._tensors])

@@ -7,6 +7,8 @@ TABLE = {
     "allreduce": "paceline.strategies.allreduce:AllReduce",
     "allreduce_even": "paceline.strategies.allreduce:EvenAllReduce",
     "hybrid": "paceline.strategies.hybrid:Hybrid",
+    "server_async": "paceline.strategies.server:ServerAsync",
+    "server_sync": "paceline.strategies.server:ServerSync",
     "solo": "paceline.strategies.solo:Solo",
 }
 

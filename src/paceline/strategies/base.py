@@ -16,17 +16,21 @@ class Layout:
     """What the planner needs to know to give each worker its part.
 
     devices: all of them, or only the fastest.
-    jobs: one torchrun job for all workers, or one per group.
+    jobs: one torchrun job for all workers, or one per group, or one per device.
     shares: of the global batch, ``even`` or in proportion to ``speed``.
     reduces: the workers of a job sum their gradients.
     server: groups meet at a parameter server.
+    gradients: they push steps of plain SGD, and the server has the optimizer; else the difference they have made.
+    in_step: the server waits for the push of each of them.
     """
 
     devices: Literal["all", "fastest"] = "all"
-    jobs: Literal["one", "groups"] = "one"
+    jobs: Literal["one", "groups", "devices"] = "one"
     shares: Literal["even", "speed"] = "even"
     reduces: bool = True
     server: bool = False
+    gradients: bool = False
+    in_step: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Strategy(ABC):
 
     about: ClassVar[str]
     layout: ClassVar[Layout]
+    baseline: ClassVar[bool] = False  # made to compare with; nobody is offered it
 
     @abstractmethod
     def program(self, me: Member) -> Program:

@@ -170,3 +170,19 @@ def test_a_profiles_table_is_in_order_and_its_spread_can_be():
         content["devices"][0] |= {"table": [], "spread": 0.0, **values}
         with pytest.raises(ConfigError, match=said):
             type(MEASURED).parse(content, "profile.json")
+
+
+def test_a_rule_for_gradients_is_refused_where_local_steps_are_pushed(tmp_path):
+    wrong = edited(choose(MEASURED, "hybrid"), tmp_path, lambda c: c.update(rule="adam"))
+    with pytest.raises(ConfigError, match="rule adam is for gradients; expected one for what local"):
+        check(wrong, MEASURED)
+
+
+@pytest.mark.parametrize(("strategy", "staleness"), [("server_sync", 0), ("server_async", 3)])
+def test_baselines_are_planned_when_asked_for_and_offered_to_nobody(strategy, staleness):
+    made = choose(MEASURED, strategy)
+    assert [len(job.workers) for job in made.jobs] == [1, 1, 1, 1]
+    assert (made.predicted_staleness, made.rule) == (staleness, "momentum")
+    assert check(made, MEASURED).jobs == made.jobs
+    others = [other.strategy for other in choose(MEASURED, "auto").alternatives]
+    assert not any(other.startswith("server") for other in others)

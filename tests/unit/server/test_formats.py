@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -47,7 +47,6 @@ def test_as_many_bytes_are_sent_as_plans_count(name: Wire):
 
 
 @pytest.mark.parametrize("name", ROUNDING)
-@settings(deadline=None)
 @given(seed=st.integers(0, 1000))
 def test_what_rounding_leaves_out_is_small_and_kept(name: Wire, seed: int):
     given_values, left = values(seed), torch.zeros(COUNT)
@@ -59,7 +58,6 @@ def test_what_rounding_leaves_out_is_small_and_kept(name: Wire, seed: int):
 
 
 @pytest.mark.parametrize("name", ROUNDING)
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 1000), min_size=1, max_size=20))
 def test_over_many_pushes_nothing_is_lost(name: Wire, seeds: list[int]):
     left = torch.zeros(COUNT)

@@ -96,3 +96,19 @@ def test_a_push_waits_only_while_somebody_in_time_is_missing(deeds: list[tuple[s
         if any(each in window for each in GROUPS):
             assert any(each not in window and each not in late for each in training)
             assert window.due < math.inf
+
+
+def test_a_group_that_has_yet_to_begin_an_epoch_is_awaited() -> None:
+    window = Window(1000.0)
+    window.begin(0, GROUPS)
+    window.train("a")
+    window.push("a", 0.0)
+    assert "a" in window
+    for group in ("b", "c"):
+        window.push(group, 0.0)
+    assert (window.number, "a" in window) == (1, False)
+    for group in GROUPS:
+        window.rest(group)
+    window.begin(0, GROUPS)  # one that comes late to the same epoch changes nothing
+    window.push("a", 0.0)
+    assert window.number == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from paceline.server import rules
 from paceline.server.rules.base import PushInfo, Rule
 from paceline.server.rules.delayed_nesterov import DelayedNesterov
 from paceline.server.rules.merge import Merge
+from paceline.server.rules.sgd import Momentum
 
 BATCH = 128
 
@@ -88,3 +90,37 @@ def test_delayed_nesterov_takes_momentum_once_a_round_and_weighs_groups_by_their
     first = 0.5 * mean + 0.5 * 0.8 * mean
     torch.testing.assert_close(after(rule, round_), first)
     torch.testing.assert_close(after(rule, 2 * round_), first + 0.5 * mean + 0.5 * 0.8 * (0.8 * mean + mean))
+
+
+def test_staleness_damps_a_step():
+    rule = rules.load("sgd:damping=0.5")
+    weights = torch.zeros(1)
+    rule.update(weights, torch.ones(1), {}, PushInfo(BATCH, 1, BATCH, staleness=3))
+    assert weights.item() == 0.5
+
+
+@pytest.mark.parametrize(("groups", "beta"), [(1, 0.9), (4, 0.6), (10, 0.0), (100, 0.0)])
+def test_momentum_leaves_room_for_what_asynchrony_adds(groups: int, beta: float):
+    rule = rules.load(f"momentum:groups={groups}")
+    assert isinstance(rule, Momentum)
+    assert rule.beta == pytest.approx(beta)
+
+
+def test_adam_does_nothing_at_a_rate_of_0_and_without_a_push():
+    rule, weights = rules.load("adam"), torch.ones(2)
+    state = rule.init(weights)
+    rule.close(weights, state)
+    rule.update(weights, torch.zeros(2), state, push(BATCH))
+    rule.close(weights, state)
+    assert weights.tolist() == [1.0, 1.0]
+
+
+@given(st.floats(1e-4, 1.0), st.integers(1, 3))
+def test_adams_step_grows_with_the_power_of_its_part_of_the_batch(rate: float, quarters: int):
+    """Its first step is of the learning rate's size, whatever the gradient."""
+    rule, weights = rules.load("adam:power=0.5"), torch.zeros(1)
+    state = rule.init(weights)
+    for _ in range(quarters):
+        rule.update(weights, torch.full((1,), -rate * 7.0), state, replace(push(BATCH // 4), rate=rate))
+    rule.close(weights, state)
+    assert weights.item() == pytest.approx(-rate * (quarters / 4) ** 0.5, rel=1e-4)

@@ -7,8 +7,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.errors import ConfigError
 from paceline.server.rules.delayed_nesterov import DelayedNesterov
 from paceline.server.rules.merge import Merge
+from paceline.server.rules.sgd import Momentum
 from paceline.server.store import Store
 
 BATCH = 8
@@ -23,7 +25,7 @@ def weights(store: Store, count: int) -> list[float]:
 def test_parameters_move_by_the_difference_and_buffers_towards_the_value():
     store = Store(Merge(), BATCH)
     store.initialise(torch.tensor([1.0, 4.0]), learned=1)
-    store.push(torch.tensor([2.0, 8.0]), samples=4, steps=1, staleness=0)
+    store.push(torch.tensor([2.0, 8.0]), version=0, samples=4, steps=1, staleness=0)
     assert weights(store, 2) == [1.0 + 0.5 * 2.0, 4.0 + 0.5 * (8.0 - 4.0)]
 
 
@@ -31,7 +33,7 @@ def test_a_rule_with_momentum_moves_no_buffer_past_what_was_seen():
     store = Store(DelayedNesterov(), BATCH)
     store.initialise(torch.tensor([0.0, 0.0]), learned=1)
     for _ in range(50):
-        store.push(torch.tensor([1.0, 1.0]), samples=8, steps=1, staleness=0)
+        store.push(torch.tensor([1.0, 1.0]), version=0, samples=8, steps=1, staleness=0)
     moved, seen = weights(store, 2)
     assert moved > 50
     assert seen == 1.0
@@ -42,13 +44,36 @@ def test_a_variance_stays_between_those_that_were_seen(pushes: list[tuple[float,
     store = Store(Merge(), BATCH)
     store.initialise(torch.tensor([3.0]), learned=0)
     for value, samples, steps in pushes:
-        store.push(torch.tensor([value]), samples * steps, steps, staleness=0)
+        store.push(torch.tensor([value]), 0, samples * steps, steps, staleness=0)
     seen = [3.0, *(value for value, _, _ in pushes)]
     assert min(seen) * (1 - 1e-5) <= weights(store, 1)[0] <= max(seen) * (1 + 1e-5)
 
 
 def test_nothing_can_be_pushed_or_pulled_before_the_first_weights():
     store = Store(Merge(), BATCH)
-    for use in (lambda: store.push(torch.zeros(1), 1, 1, 0), lambda: store.copy_to(torch.zeros(1))):
+    for use in (lambda: store.push(torch.zeros(1), 0, 1, 1, 0), lambda: store.copy_to(torch.zeros(1))):
         with pytest.raises(RuntimeError, match="before the initial weights"):
             use()
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_push_that_is_not_finite_is_refused_and_changes_nothing(wrong: float):
+    store = Store(Merge(), BATCH)
+    store.initialise(torch.tensor([1.0, 4.0]), learned=1)
+    with pytest.raises(ConfigError, match=r"not finite, from weights 3\.0 versions old; there, rates over 0\.22 of"):
+        store.push(torch.tensor([0.0, wrong]), version=5, samples=4, steps=1, staleness=3)
+    assert (weights(store, 2), store.pushes) == ([1.0, 4.0], 0)
+
+
+def test_the_steps_of_one_version_are_closed_as_one_once_another_begins_or_is_asked_for():
+    store = Store(Momentum(momentum=0.5), BATCH)
+    store.initialise(torch.zeros(1))
+    for version in (0, 0, 1):
+        store.push(torch.ones(1), version, samples=4, steps=1, staleness=0)
+    assert weights(store, 1) == [1.0]  # half a batch each, closed by the push to version 1
+    out = torch.empty(1)
+    store.copy_to(out, version=1)
+    assert out.item() == 1.0
+    for _ in range(2):
+        store.copy_to(out, version=2)
+        assert out.item() == 1.0 + 0.5 * 1.0 + 0.5

@@ -18,6 +18,7 @@ from paceline.schema.cluster import Cluster
 from paceline.schema.plan import Plan
 from paceline.schema.profile import Profile
 from paceline.server import rules
+from paceline.strategies.base import get
 
 
 def command(
@@ -47,6 +48,7 @@ def command(
     measured = _measured(source, probe_seconds, script, folder, resume, terminal)
     made = api.plan(measured, strategy) if given is None else api.check(measured, given)
     if rule is not None:
+        rules.check(rule, get(made.strategy).layout.gradients)
         made = made.model_copy(update={"rule": rule})
     api.keep(measured, folder, resume)
     limit = f"Limit {made.limit_samples_per_second:,.0f} samples/s."

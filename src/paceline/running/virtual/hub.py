@@ -77,9 +77,9 @@ class VirtualClient(Client):
         self._leased.append(exchange)
         return exchange.work, hub.store.samples if exchange.heard is None else exchange.heard
 
-    def push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+    def push(self, delta: Tensor, samples: int, steps: int, basis: int, rate: float = 0.0) -> None:
         self._now = self._leased.popleft()
-        super().push(delta, samples, steps, basis)
+        super().push(delta, samples, steps, basis, rate)
 
     def pull(self, out: Tensor) -> None:
         if not self._begun and self._leased:
@@ -96,16 +96,17 @@ class VirtualClient(Client):
     def _begin(self, work: Callable[[], Pulled | None]) -> None:
         self._begun.append(work)
 
-    def _push(self, delta: Tensor, samples: int, steps: int, basis: int) -> None:
+    def _push(self, delta: Tensor, samples: int, steps: int, basis: int, rate: float) -> None:
         self._turns.wait(self._job, (self._now.found, 1))
         formats.send(self._channel, self._wire, delta, self._rest(delta))
         formats.receive(self._channel, self._wire, delta)
-        self._hub.store.push(delta, samples, steps, self._now.staleness)
+        stale = self._now.staleness
+        self._hub.store.push(delta, basis + stale, samples, steps, stale, rate)
 
     def _pull(self, out: Tensor) -> Pulled:
         self._turns.wait(self._job, (self._now.pulled, 0))
         now, store = self._now, self._hub.store
-        store.copy_to(out)
+        store.copy_to(out, now.version)
         if self._wire in formats.FORMATS:
             self._round(out)
         return Pulled(now.version, store.samples, now.staleness, now.pulled, now.found)

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
     from paceline.server.rules.base import Rule
 
 TABLE = {
+    "adam": "paceline.server.rules.adam:Adam",
+    "adamw": "paceline.server.rules.adam:AdamW",
     "delayed_nesterov": "paceline.server.rules.delayed_nesterov:DelayedNesterov",
     "merge": "paceline.server.rules.merge:Merge",
+    "momentum": "paceline.server.rules.sgd:Momentum",
+    "sgd": "paceline.server.rules.sgd:Sgd",
 }
 
 
@@ -37,6 +41,15 @@ def load(text: str) -> Rule:
             raise ConfigError(f"unknown option '{option}' of rule {name}", remedy=nearest(option, known))
         options[option] = _number(part, value)
     return kind(**options)
+
+
+def check(text: str, gradients: bool) -> None:
+    """Raise ConfigError if there is no rule like that, or it needs ``gradients`` where pushes are something else."""
+    if load(text).gradients and not gradients:
+        raise ConfigError(
+            f"rule {text} is for gradients", expected="one for what local steps have changed, as this strategy pushes",
+            remedy="Use merge or delayed_nesterov, or --strategy server_async.",
+        )  # fmt: skip
 
 
 def _number(part: str, value: str) -> float:
