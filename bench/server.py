@@ -36,18 +36,18 @@ BAR = 0.8
 
 
 def other_side(values: int, told: Connection) -> None:
-    """A process that sends back what comes on one link, and is a server on another."""
+    """A process that takes and gives as many bytes on one link, and is a server on another."""
     torch.set_num_threads(1)
     meeting = PairTransport.listen(HOST, 0, TIMEOUT)
     told.send(meeting.port)
-    bare, room = meeting.open("bare"), torch.empty(values)
+    bare, room, other = meeting.open("bare"), torch.empty(values), torch.zeros(values)
     server = ParameterServer(rules.load("merge"), groups=1, global_batch=1)
     server.join("group", values)
     serving = threading.Thread(target=server.serve, args=("group", meeting.open("group")))
     serving.start()
     for _ in range(WARM_UP + ROUNDS):
         bare.recv(room)
-        bare.send(room)
+        bare.send(other)
     serving.join()
 
 

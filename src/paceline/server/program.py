@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from paceline.server.messages import OK, Channel, Verb, recv_header, recv_ranges
 from paceline.server.paces import Paces
 from paceline.server.rules.base import Rule
 from paceline.server.store import Store
+from paceline.server.sums import Sums
 from paceline.server.window import Window
 
 
@@ -61,8 +63,7 @@ class ParameterServer:
         self._window, self._paces = Window(grace), Paces(fixed)
         self._pushed: dict[str, tuple[int, int]] = {}  # group -> staleness and pushes found, of its last push
         self._held: dict[str, Tensor] = {}  # group -> what it has pulled, where a pull carries the difference to it
-        self._sums: dict[str, Tensor] = {}
-        self._round, self._total = 0, torch.zeros(0)
+        self._sums = Sums()
         self._timeout, self._settled = timeout, settled
         self.events: list[dict[str, Any]] = []
 
@@ -82,11 +83,8 @@ class ParameterServer:
                 if (difference := self._hello.difference(hello)) is not None:
                     raise LinkError(f"the groups differ: {difference}", remedy=same)
             if self._alive and size != self._size:
-                raise LinkError(
-                    f"group '{group}' exchanges {size} values",
-                    expected=f"{self._size}, as the other groups do",
-                    remedy=same,
-                )
+                said = f"group '{group}' exchanges {size} values"
+                raise LinkError(said, expected=f"{self._size}, as the other groups do", remedy=same)
             first = not self._alive and not self._store.ready
             self._alive[group], self._size = place, size
             self._awaited = max(0, self._awaited - 1)
@@ -135,13 +133,9 @@ class ParameterServer:
     def _converse(self, group: str, channel: Channel) -> None:
         buffer = torch.empty(self._size)
         answers: dict[int, Callable[..., None]] = {
-            Verb.LEASE: self._lease,
-            Verb.INITIAL: self._initial,
-            Verb.PUSH: self._push,
-            Verb.PULL: self._pull,
-            Verb.REDUCE: self._reduce,
-            Verb.SNAPSHOT: self._snapshot,
-        }
+            Verb.LEASE: self._lease, Verb.INITIAL: self._initial, Verb.PUSH: self._push, Verb.PULL: self._pull,
+            Verb.REDUCE: self._reduce, Verb.SNAPSHOT: self._snapshot,
+        }  # fmt: skip
         while True:
             verb, *numbers = recv_header(channel)
             if verb == Verb.LEAVE:
@@ -196,12 +190,13 @@ class ParameterServer:
         self._sized(group, buffer, numbers[0])
         with self._changed:
             self._wait(lambda: self._store.ready, "the initial weights")
-            self._store.copy_to(buffer)
+            weights = self._store.lend()
             samples, ledger, left = self._store.samples, self._ledger, self._ledger.left
             epoch, size = ledger.epoch, ledger.size
-        send_header(channel, OK, samples, epoch, size, len(left))
-        channel.send(buffer)
-        send_ranges(channel, left)
+        with self._read(weights):
+            send_header(channel, OK, samples, epoch, size, len(left))
+            channel.send(weights)
+            send_ranges(channel, left)
 
     def _push(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         basis, samples, steps, count, wire, rate, *_ = numbers
@@ -228,16 +223,17 @@ class ParameterServer:
                 if time.monotonic() >= self._window.due:
                     self._window.close()
                     self._changed.notify_all()
-            self._store.copy_to(buffer, self._window.number)
+            weights = self._store.lend(self._window.number)
             version, samples, pushes = self._window.number, self._store.samples, self._store.pushes
             staleness, found = self._pushed.get(group, (0, 0))
-        send_header(channel, OK, version, samples, staleness, pushes, found)
-        if holds and group in self._held:
-            formats.send_newest(channel, name, buffer, self._held[group])
-            return
-        channel.send(buffer)
-        if name in formats.FORMATS:
-            self._held[group] = buffer.clone()
+        with self._read(weights):
+            send_header(channel, OK, version, samples, staleness, pushes, found)
+            if holds and group in self._held:
+                formats.send_newest(channel, name, weights, self._held[group])
+                return
+            channel.send(weights)
+            if name in formats.FORMATS:
+                self._held[group] = weights.clone()
 
     def _reduce(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         if not 0 < numbers[0] <= messages.MOST_VALUES:
@@ -245,11 +241,11 @@ class ParameterServer:
         values = torch.empty(numbers[0], dtype=torch.float64)
         channel.recv(values)
         with self._changed:
-            mine = self._round
-            self._sums[group] = values
+            mine = self._sums.round
+            self._sums.add(group, values)
             self._close_round()
-            self._wait(lambda: self._round > mine, "the other groups to reduce")
-            total = self._total
+            self._wait(lambda: self._sums.round > mine, "the other groups to reduce")
+            total = self._sums.total
         send_header(channel, OK)
         channel.send(total)
 
@@ -259,10 +255,7 @@ class ParameterServer:
             self._changed.notify_all()
 
     def _close_round(self) -> None:
-        if self._sums and not self._awaited and self._alive.keys() <= self._sums.keys():
-            self._total = torch.stack(list(self._sums.values())).sum(0)
-            self._sums = {}
-            self._round += 1
+        if not self._awaited and self._sums.close(self._alive.keys()):
             self._changed.notify_all()
 
     def _drop(self, group: str, kind: str, why: str) -> None:
@@ -276,6 +269,15 @@ class ParameterServer:
             self._note(kind, ": ".join(filter(None, (group, why, back))))
             self._close_round()
             self._changed.notify_all()
+
+    @contextmanager
+    def _read(self, weights: Tensor) -> Iterator[None]:
+        """They are sent meanwhile."""
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._store.give_back(weights)
 
     def _sized(self, group: str, buffer: Tensor, count: int) -> Tensor:
         if count != buffer.numel():

@@ -23,7 +23,7 @@ class Store:
     def __init__(self, rule: Rule, global_batch: int) -> None:
         self._rule, self._global_batch = rule, global_batch
         self._weights: Tensor | None = None
-        self._learned = 0
+        self._learned = self._readers = 0
         self._version, self._open = 0, False  # of the last push, and whether its version may get more of them
         self._state: dict[str, Tensor] = {}
         self.pushes = 0
@@ -51,27 +51,43 @@ class Store:
         """
         if self._weights is None:
             raise RuntimeError("push before the initial weights")
-        if not math.isfinite(float(torch.linalg.vector_norm(delta))):
+        if not math.isfinite(float(torch.dot(delta, delta))):
             raise ConfigError(self._diverged(staleness), remedy="Lower the learning rate, or look at that device.")
         self._close_before(version)
         info, cut = PushInfo(samples, steps, self._global_batch, staleness, rate), self._learned
-        self._rule.update(self._weights[:cut], delta[:cut], self._state, info)
-        self._weights[cut:].lerp_(delta[cut:], min(1.0, info.part))
+        weights = self._to_change()
+        self._rule.update(weights[:cut], delta[:cut], self._state, info)
+        weights[cut:].lerp_(delta[cut:], min(1.0, info.part))
         self._version, self._open = version, True
         self.pushes += 1
         self.samples += samples
         self.staleness[staleness] += 1
 
-    def copy_to(self, out: Tensor, version: int = 0) -> None:
-        """Copy the newest weights to ``out`` (float32, same size): all versions before ``version`` are closed."""
+    def lend(self, version: int = 0) -> Tensor:
+        """The newest weights (flat float32) in which all versions before ``version`` are closed, to be read without the
+        lock. They do not change until they are given back: a push in between works on a copy."""
+        self._close_before(version)
+        self._readers += 1
+        return self._newest()
+
+    def give_back(self, weights: Tensor) -> None:
+        """What was lent has been read."""
+        if weights is self._weights:
+            self._readers -= 1
+
+    def _newest(self) -> Tensor:
         if self._weights is None:
             raise RuntimeError("pull before the initial weights")
-        self._close_before(version)
-        out.copy_(self._weights)
+        return self._weights
+
+    def _to_change(self) -> Tensor:
+        if self._readers:
+            self._weights, self._readers = self._newest().clone(), 0
+        return self._newest()
 
     def _close_before(self, version: int) -> None:
-        if self._open and version > self._version and self._weights is not None:
-            self._rule.close(self._weights[: self._learned], self._state)
+        if self._open and version > self._version:
+            self._rule.close(self._to_change()[: self._learned], self._state)
             self._open = False
 
     def _diverged(self, staleness: int) -> str:

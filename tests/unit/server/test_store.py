@@ -17,9 +17,11 @@ BATCH = 8
 
 
 def weights(store: Store, count: int) -> list[float]:
-    out = torch.empty(count)
-    store.copy_to(out)
-    return out.tolist()
+    lent = store.lend()
+    found: list[float] = lent.tolist()
+    store.give_back(lent)
+    assert len(found) == count
+    return found
 
 
 def test_parameters_move_by_the_difference_and_buffers_towards_the_value():
@@ -51,7 +53,7 @@ def test_a_variance_stays_between_those_that_were_seen(pushes: list[tuple[float,
 
 def test_nothing_can_be_pushed_or_pulled_before_the_first_weights():
     store = Store(Merge(), BATCH)
-    for use in (lambda: store.push(torch.zeros(1), 0, 1, 1, 0), lambda: store.copy_to(torch.zeros(1))):
+    for use in (lambda: store.push(torch.zeros(1), 0, 1, 1, 0), store.lend):
         with pytest.raises(RuntimeError, match="before the initial weights"):
             use()
 
@@ -71,9 +73,19 @@ def test_the_steps_of_one_version_are_closed_as_one_once_another_begins_or_is_as
     for version in (0, 0, 1):
         store.push(torch.ones(1), version, samples=4, steps=1, staleness=0)
     assert weights(store, 1) == [1.0]  # half a batch each, closed by the push to version 1
-    out = torch.empty(1)
-    store.copy_to(out, version=1)
-    assert out.item() == 1.0
+    assert store.lend(version=1).item() == 1.0
     for _ in range(2):
-        store.copy_to(out, version=2)
-        assert out.item() == 1.0 + 0.5 * 1.0 + 0.5
+        assert store.lend(version=2).item() == 1.0 + 0.5 * 1.0 + 0.5
+
+
+def test_weights_that_are_being_read_do_not_change():
+    store = Store(Merge(), BATCH)
+    store.initialise(torch.zeros(1))
+    first, again = store.lend(), store.lend()
+    store.push(torch.ones(1), 0, samples=8, steps=1, staleness=0)
+    second = store.lend()
+    assert (first.item(), again.item(), second.item()) == (0.0, 0.0, 1.0)
+    for lent in (first, second, again):
+        store.give_back(lent)
+    store.push(torch.ones(1), 0, samples=8, steps=1, staleness=0)
+    assert second.item() == 2.0  # nobody reads: in place

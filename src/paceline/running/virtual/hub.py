@@ -106,7 +106,9 @@ class VirtualClient(Client):
     def _pull(self, out: Tensor) -> Pulled:
         self._turns.wait(self._job, (self._now.pulled, 0))
         now, store = self._now, self._hub.store
-        store.copy_to(out, now.version)
+        newest = store.lend(now.version)
+        out.copy_(newest)
+        store.give_back(newest)
         if self._wire in formats.FORMATS:
             self._round(out)
         return Pulled(now.version, store.samples, now.staleness, now.pulled, now.found)
