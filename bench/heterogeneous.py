@@ -7,8 +7,8 @@ The limit is measured before and after each run, and the mean of the two is what
 machine drifts by more than the difference between strategies.
 
 Bars, medians over the rounds: the hybrid reaches 0.95 of the limit under pacing and 0.92 under cgroups, where a slow
-device also communicates slowly; its mean accuracy is at most half a point behind uneven all-reduce at equal samples; and
-it is at the accuracy that even all-reduce ends with in 1/1.8 of its time.
+device also communicates slowly; its mean accuracy is at most half a point behind uneven all-reduce at equal samples;
+and it is at the accuracy that even all-reduce ends with in 1/1.8 of its time.
 """
 
 from __future__ import annotations

@@ -28,10 +28,11 @@ from virtual.trials import Figures, Sweep, Trial
 
 from paceline import api
 from paceline.cost.compute import curve
+from paceline.errors import ConfigError
 from paceline.planning import balance
 from paceline.reporting.summary import summarise
 from paceline.schema.cluster import Cluster, GroupSpec, Work
-from paceline.schema.plan import JobPlan, Plan
+from paceline.schema.plan import JobPlan, Plan, Wire
 from paceline.schema.profile import Profile
 from paceline.simulating.scenario import Scenario
 
@@ -78,6 +79,16 @@ def by_shares(grace: float, beside: float = 0.0) -> Callable[[Profile], Plan]:
     return make
 
 
+def rounded(wire: Wire) -> Callable[[Profile], Plan]:
+    """The hybrid as planned, whose weights cross the links rounded."""
+    return lambda measured: api.plan(measured, "hybrid").model_copy(update={"wire": wire})
+
+
+def served(rule: str) -> Callable[[Profile], Plan]:
+    """Each device by itself, its gradients pushed as they come, equal shares."""
+    return lambda measured: api.plan(measured, "server_async").model_copy(update={"rule": rule})
+
+
 def _with(made: Plan, shares: list[int], steps: list[int], grace: float, beside: float) -> Plan:
     jobs: list[JobPlan] = []
     for job, share, count in zip(made.jobs, shares, steps, strict=True):
@@ -89,6 +100,11 @@ def _with(made: Plan, shares: list[int], steps: list[int], grace: float, beside:
 METHODS: dict[str, Callable[[Profile], Plan]] = {
     SYNCHRONOUS: partial(api.plan, strategy="allreduce"),
     HYBRID: partial(api.plan, strategy="hybrid"),
+    "hybrid, bfloat16": rounded("bfloat16"),
+    "hybrid, int8": rounded("int8"),
+    "server, momentum": served("momentum"),
+    "server, momentum less what asynchrony adds": served("momentum:groups=4"),
+    "server, damped": served("momentum:damping=1,momentum=0"),
     "steps by speed": by_steps(0.0),
     "steps by speed, window": by_steps(0.15),
     "shares by speed": by_shares(0.0),
@@ -107,8 +123,11 @@ def train(samples: int, epochs: int, trial: Trial) -> Figures:
     recipe = api.Recipe(
         HOME / "recipes" / "classify.py", tuple(f"--{name}={value}" for name, value in arguments.items())
     )
-    with contextlib.redirect_stdout(io.StringIO()):
-        trace = api.train_virtually(measured, made, recipe, scenario=Scenario(JITTER, trial.seed))
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            trace = api.train_virtually(measured, made, recipe, scenario=Scenario(JITTER, trial.seed))
+    except ConfigError:  # it diverged until a push was not finite
+        return {"accuracy": 0.0, "staleness": 0.0}
     summary = summarise(trace, made, "", [], {})
     return {"accuracy": summary.accuracy or 0.0, "staleness": summary.staleness.mean}
 

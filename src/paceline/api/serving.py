@@ -20,6 +20,7 @@ class Service:
     grace: float = 0.0
     timeout: float = 300.0
     fixed: bool = False
+    most_ahead: int = 0
 
 
 def serve(service: Service, *, host: str, port: int, ready_file: Path | None) -> None:
@@ -37,6 +38,7 @@ def serve(service: Service, *, host: str, port: int, ready_file: Path | None) ->
     from paceline.observation.recorder import Recorder
     from paceline.ops import Range
     from paceline.server import app, rules
+    from paceline.server.paces import Paces
     from paceline.server.program import ParameterServer
     from paceline.transports import TABLE
     from paceline.transports.base import Transport
@@ -52,9 +54,10 @@ def serve(service: Service, *, host: str, port: int, ready_file: Path | None) ->
         recorder.flush()
 
     rule = rules.load(service.rule)
+    paces = Paces(service.fixed, service.most_ahead)
     server = ParameterServer(
-        rule, service.groups, service.global_batch, service.timeout, service.grace, service.fixed, settled
-    )
+        rule, service.groups, service.global_batch, service.timeout, service.grace, paces, settled
+    )  # fmt: skip
     door = ports.listen(host, port)
     kind: type[Transport] = tables.load("transport", TABLE, "pair")
     meeting = kind.listen(host, 0, service.timeout)

@@ -113,6 +113,7 @@ class Supervisor:
             sys.executable, "-m", "paceline", "serve",
             f"--groups={len(self._plan.jobs)}", f"--global-batch={self._plan.global_batch}",
             f"--rule={self._plan.rule}", f"--grace={self._plan.grace_seconds}",
+            f"--most-ahead={self._plan.most_ahead}",
             f"--timeout={self._plan.timeout_seconds}", f"--port={self._port}", f"--ready-file={ready}",
             *([] if self._plan.rebalance else ["--fixed"]),
         ]  # fmt: skip

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import get_args
 
 from paceline.schema.summary import EpochSummary, Staleness
@@ -108,11 +109,19 @@ def samples_before(trace: Trace) -> int:
 
 
 def staleness(trace: Trace) -> Staleness:
-    """Mean, maximum and histogram over all pushes; all empty when there were none."""
-    histogram = Counter(int(mark.values["versions"]) for mark in _marks(trace, "staleness"))
-    pushes = histogram.total()
-    mean = sum(versions * count for versions, count in histogram.items()) / pushes if pushes else 0.0
-    return Staleness(mean=mean, max=max(histogram, default=0), histogram=dict(sorted(histogram.items())))
+    """Mean, maximum and histogram over all pushes, and the mean of each group; all empty when there were none."""
+    seen: dict[str, list[int]] = defaultdict(list)
+    for worker in trace.workers:
+        for mark in worker.marks:
+            if mark.kind == "staleness":
+                seen[worker.group].append(int(mark.values["versions"]))
+    every = [versions for own in seen.values() for versions in own]
+    return Staleness(
+        mean=fmean(every) if every else 0.0,
+        max=max(every, default=0),
+        histogram=dict(sorted(Counter(every).items())),
+        groups={group: fmean(own) for group, own in sorted(seen.items())},
+    )
 
 
 def curve(trace: Trace, name: str = "accuracy") -> list[Point]:

@@ -116,6 +116,7 @@ def alternative(label: str, made: Plan, chosen: Plan) -> Alternative:
         why = f"{1 - mine / best:.1%} slower: {told}; {_weakness(made)}."
     else:
         how = f"--strategy {made.strategy}" if label == made.strategy else "a cluster file of these groups"
+        how = how if made.wire == chosen.wire else f"wire: {made.wire} in its plan"
         stale = f", but with {_staleness(made)}" if get(made.strategy).layout.server else ""
         why = f"{mine / best - 1:.1%} faster: {told}{stale}; {how} takes it."
     return Alternative(strategy=label, predicted_samples_per_second=mine, why=why)

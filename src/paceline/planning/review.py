@@ -24,6 +24,7 @@ HEADER = """\
 #   local_steps    updates of a group between two exchanges with the server (hybrid)
 #   overlap        how many of them it makes while an exchange is on its way; left out: it waits for it
 #   grace_seconds  after a push, in which those of other groups become one version with it; left out: each is a version
+#   most_ahead     how many pushes a group may be ahead of another before it waits for it; left out: any number
 #   wire           float32, bfloat16 or int8: how weights cross the links to the server (hybrid)
 #   rebalance      false: shares and local steps stay, whatever is measured; so do those that you have changed
 #   jobs           take a worker out and give its share to others, or move it to another group (hybrid)

@@ -45,7 +45,8 @@ def choose(profile: Profile, strategy: str, price: Price | None = None) -> Plan:
             if name == strategy:
                 raise
             failed.append(Alternative(strategy=name, predicted_samples_per_second=None, why=str(error)))
-    chosen = _best([made for _, made in found]) if strategy == AUTO else _first(found, strategy)
+    exact = [made for _, made in found if made.wire == "float32"]  # rounding is asked for
+    chosen = _best(exact) if strategy == AUTO else _first(found, strategy)
     others = [reasons.alternative(label, made, chosen) for label, made in found if made is not chosen]
     first = f"{chosen.strategy} promises most. " if strategy == AUTO else ""
     return chosen.model_copy(
@@ -126,7 +127,18 @@ def _grouped(profile: Profile, strategy: str, price: Price | None, workers: list
         told = f"{found[-1].reason} {reasons.dropped(profile, found[-1], found[0])}"
         label = f"{strategy} {reasons.without(profile, found[-1])}"
         named.append((label, found[-1].model_copy(update={"reason": told})))
-    return named
+    return named + _rounded(profile, strategy, price, found[0])
+
+
+def _rounded(profile: Profile, strategy: str, price: Price | None, exact: Plan) -> list[tuple[str, Plan]]:
+    """The same groups with weights that cross the links rounded, where that makes them faster."""
+    if exact.promised >= (1 - WORTH) * limit(profile):
+        return []
+    groups = grouping.as_filed([devices.worker(device) for device in profile.devices])
+    wires: tuple[Wire, ...] = ("bfloat16", "int8")
+    found = _confirmed([exact, *(_made(profile, strategy, groups, wire) for wire in wires)], price)[1:]
+    faster = [made for made in found if made.promised > (1 + WORTH) * exact.promised]
+    return [(f"{strategy}, {made.wire} on its links", made) for made in faster]
 
 
 def _confirmed(made: Sequence[Plan], price: Price | None) -> list[Plan]:

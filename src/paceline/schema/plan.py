@@ -78,7 +78,8 @@ class Plan(Record):
     """The whole run. Rates are samples/s; ``predicted`` comes from simulating this very plan.
 
     ``rule``: what a server does with a push. ``grace_seconds``: after a push, in which those of other groups become one
-    version with it; 0: each is a version. ``wire``: how weights cross the links to the server. ``shards``: ports that
+    version with it; 0: each is a version. ``most_ahead``: pushes that a group may be ahead of another; 0: any number.
+    ``wire``: how weights cross the links to the server. ``shards``: ports that
     it is split over. ``most_gain``: see ``Profile``. ``rebalance``: what workers get may follow measured times, in
     strategies that do so. ``resume``: the checkpoint it goes on from.
     """
@@ -95,6 +96,7 @@ class Plan(Record):
     alternatives: tuple[Alternative, ...] = ()
     most_gain: float | None = None
     predicted_staleness: float | None = None
+    most_ahead: Annotated[int, Field(ge=0)] = 0
     wire: Wire = "float32"
     shards: Positive = 1
     rebalance: bool = True

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pydantic import Field
+
 from paceline.schema.record import Record
 
 
 class Staleness(Record):
-    """Versions that passed between a group's pull and its push. ``histogram``: staleness -> number of pushes."""
+    """Versions that passed between a group's pull and its push. ``histogram``: staleness -> number of pushes.
+    ``groups``: the mean of each."""
 
     mean: float
     max: int
     histogram: dict[int, int]
+    groups: dict[str, float] = Field(default_factory=dict)
 
 
 class DeviceSummary(Record):

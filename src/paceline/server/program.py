@@ -38,7 +38,7 @@ class ParameterServer:
         groups: how many groups the run starts with; nobody gets a lease before all have joined.
         global_batch: samples of one update of the whole cluster.
         grace: seconds from a first push on in which those of the other groups become one version with it.
-        fixed: groups get leases as they ask for them, also those that have become slow.
+        paces: what each group may have of the epoch at a time.
         timeout: seconds that a wait for other groups may last.
         settled: hears of each range of an epoch that is trained.
     """
@@ -50,7 +50,7 @@ class ParameterServer:
         global_batch: int,
         timeout: float = 300.0,
         grace: float = 0.0,
-        fixed: bool = False,
+        paces: Paces | None = None,
         settled: Callable[[int, Range], None] = lambda epoch, trained: None,
     ) -> None:
         self._changed = threading.Condition()
@@ -60,7 +60,7 @@ class ParameterServer:
         self._hello: Hello | None = None  # of the first group
         self._alive: dict[str, int] = {}  # group -> its place among the groups
         self._size = 0  # values that each exchanges
-        self._window, self._paces = Window(grace), Paces(fixed)
+        self._window, self._paces = Window(grace), paces or Paces()
         self._pushed: dict[str, tuple[int, int]] = {}  # group -> staleness and pushes found, of its last push
         self._held: dict[str, Tensor] = {}  # group -> what it has pulled, where a pull carries the difference to it
         self._sums = Sums()
@@ -158,11 +158,9 @@ class ParameterServer:
             want = self._paces.fit(group, want, batch)
             if news := self._paces.news(group, batch):
                 self._note("pace", news)
-            lease = self._ledger.take(group, want, batch, epoch, bool(ahead))
-            while lease is None and not ahead:
+            while (lease := self._granted(group, want, batch, epoch, bool(ahead))) is None and not ahead:
                 self._rest(group)
                 self._changed.wait(timeout=1.0)
-                lease = self._ledger.take(group, want, batch, epoch)
             if lease:
                 self._window.train(group)
                 if not ahead:
@@ -172,6 +170,11 @@ class ParameterServer:
             lease = lease or Range(size, size)
             samples, main = self._store.samples, min(self._alive, key=lambda name: self._alive[name]) == group
         send_header(channel, OK, lease.start, lease.stop, samples, int(main))
+
+    def _granted(self, group: str, want: int, batch: int, epoch: int, ahead: bool) -> Range | None:
+        if not self._ledger.over and not self._paces.may_begin(group, self._window.training):
+            return None
+        return self._ledger.take(group, want, batch, epoch, ahead)
 
     def _initial(self, group: str, channel: Channel, buffer: Tensor, numbers: list[int]) -> None:
         count, samples, epoch, size, ranges, learned, *_ = numbers

@@ -10,7 +10,7 @@ group d   ---------------------- push   it missed the window by more than the gr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 
 class Window:
@@ -37,6 +37,11 @@ class Window:
         if epoch > self._epoch:
             self._epoch = epoch
             self._training |= set(groups)
+
+    @property
+    def training(self) -> Set[str]:
+        """Groups that have samples, or will ask for some."""
+        return self._training
 
     def train(self, group: str) -> None:
         """It has got samples, so there will be a push."""

@@ -116,7 +116,7 @@ class Server:
         self._ledger, self._alive = Ledger(), {job.name for job in plan.jobs}
         self._changed, self._lock = clock.event(), simpy.Resource(clock)
         self._answers: dict[tuple[str, int], simpy.Event] = defaultdict(clock.event)
-        self._window, self._paces = Window(plan.grace_seconds), Paces(fixed=not plan.rebalance)
+        self._window, self._paces = Window(plan.grace_seconds), Paces(not plan.rebalance, plan.most_ahead)
         self._pushed: dict[str, tuple[int, int]] = {}  # job -> staleness and pushes found, of its last push
         self._samples = self._pushes = 0
         self.marks: list[Mark] = []
@@ -126,7 +126,7 @@ class Server:
         self._ledger.open(epoch, size)
         self._window.begin(epoch, self._alive)
         want = self._paces.fit(job, lease.samples, batch)
-        while (granted := self._ledger.take(job, want, batch, epoch, lease.ahead)) is None and not lease.ahead:
+        while (granted := self._granted(job, want, batch, epoch, lease.ahead)) is None and not lease.ahead:
             self._rest(job)
             yield self._changed
         if granted:
@@ -136,6 +136,11 @@ class Server:
         elif not lease.ahead:
             self._rest(job)
         self._answers[job, number].succeed(granted or Range(size, size))
+
+    def _granted(self, job: str, want: int, batch: int, epoch: int, ahead: bool) -> Range | None:
+        if not self._ledger.over and not self._paces.may_begin(job, self._window.training):
+            return None
+        return self._ledger.take(job, want, batch, epoch, ahead)
 
     def hear(self, job: str, number: int) -> Generator[simpy.Event, Any, Range]:
         """The job's lease ``number``."""

@@ -178,7 +178,7 @@ def test_each_epoch_is_counted_by_itself():
 def test_staleness_over_all_workers():
     seen = [[0, 2], [2, 4]]
     trace = Trace([worker(marks=[Mark("staleness", 0.0, {"versions": v}) for v in row]) for row in seen])
-    assert metrics.staleness(trace) == Staleness(mean=2.0, max=4, histogram={0: 1, 2: 2, 4: 1})
+    assert metrics.staleness(trace) == Staleness(mean=2.0, max=4, histogram={0: 1, 2: 2, 4: 1}, groups={"g": 2.0})
 
 
 def test_no_push_no_staleness():

@@ -324,3 +324,17 @@ def test_whatever_is_chosen_was_simulated(batch, epoch):
     for strategy in ("allreduce", "hybrid", "auto"):
         made = choose(measured, strategy, price)
         assert made.predicted_samples_per_second == pytest.approx(sum(price(made)))
+
+
+def test_rounding_is_offered_where_links_hold_a_hybrid_up_and_taken_by_nobody_who_did_not_ask():
+    slow = Network(default=Link(bytes_per_second=2e6, latency=0.001))
+    held_up = profile(MIXED, 128, epoch=12_800).model_copy(update={"network": slow, "model_bytes": 40_000_000})
+    made = choose(held_up, "hybrid")
+    offered = {other.strategy: other for other in made.alternatives if "on its links" in other.strategy}
+    assert made.wire == "float32"
+    assert list(offered) == ["hybrid, bfloat16 on its links", "hybrid, int8 on its links"]
+    assert "wire: int8 in its plan takes it" in offered["hybrid, int8 on its links"].why
+    rates = [one.predicted_samples_per_second or 0.0 for one in offered.values()]
+    assert made.promised < rates[0] < rates[1]
+    free = choose(profile(MIXED, 128, epoch=128_000), "hybrid")
+    assert not any("on its links" in other.strategy for other in free.alternatives)

@@ -93,3 +93,23 @@ def test_time_between_a_push_and_the_next_begin_is_nobodys():
             paces.begin(group, begin)
             paces.push(group, 32, begin + 1.0)
     assert paces.fit("b", 32, BATCH) == 32
+
+
+def test_a_group_that_is_too_far_ahead_waits_for_those_that_train():
+    paces = Paces(most=2)
+    everyone = {"a", "b"}
+    for _ in range(2):
+        assert paces.may_begin("a", everyone)
+        paces.push("a", 32, 1.0)
+    assert not paces.may_begin("a", everyone)
+    assert paces.may_begin("a", {"a"})  # b has nothing to do
+    paces.push("b", 32, 1.0)
+    assert paces.may_begin("a", everyone)
+
+
+def test_a_newcomer_holds_nobody_back():
+    paces = Paces(most=1)
+    for _ in range(5):
+        paces.push("a", 32, 1.0)
+    assert paces.may_begin("a", {"a", "new"})
+    assert all(Paces().may_begin("a", {"a", "b"}) for _ in range(3))

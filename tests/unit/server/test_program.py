@@ -17,6 +17,7 @@ from paceline.errors import ConfigError, LinkError
 from paceline.ops import Range
 from paceline.server.client import Client
 from paceline.server.messages import Progress, Verb, send_header
+from paceline.server.paces import Paces
 from paceline.server.program import ParameterServer
 from paceline.server.rules.merge import Merge
 from paceline.transports.base import Link
@@ -28,10 +29,10 @@ SIZE = 6
 class Hall:
     """A server and a way to join it."""
 
-    def __init__(self, groups: int, timeout: float = 10.0, grace: float = 0.0) -> None:
+    def __init__(self, groups: int, timeout: float = 10.0, grace: float = 0.0, paces: Paces | None = None) -> None:
         self.settled: list[tuple[int, Range]] = []
         note = lambda *told: self.settled.append(told)  # noqa: E731
-        self.server = ParameterServer(Merge(), groups, 8, timeout, grace, settled=note)
+        self.server = ParameterServer(Merge(), groups, 8, timeout, grace, paces, note)
         self.listener = MemoryTransport.listen("", 0, timeout)
         self.timeout = timeout
         self.links: dict[str, Link] = {}
@@ -242,6 +243,19 @@ def test_nobody_gets_a_lease_before_all_groups_have_joined(hall: Hall) -> None:
         assert not early.done()
         hall.join("b")
         assert early.result()[0] == Range(0, 4)
+
+
+def test_a_group_that_is_ahead_is_held_back_until_another_pushes() -> None:
+    hall = Hall(groups=2, paces=Paces(most=1))
+    a, b, delta = hall.join("a"), hall.join("b"), torch.zeros(SIZE)
+    both(partial(leased, a, 4), partial(leased, b, 4))
+    a.push(delta, 4, 1, 0)
+    with ThreadPoolExecutor(1) as pool:
+        held = pool.submit(a.lease, 0, 64, 4, 4)
+        assert not held.done()
+        b.push(delta, 4, 1, 0)
+        assert held.result(10)[0] == Range(8, 12)
+    hall.close()
 
 
 def test_reduce_sums_over_groups_round_after_round(hall: Hall) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -124,3 +125,9 @@ def test_adams_step_grows_with_the_power_of_its_part_of_the_batch(rate: float, q
         rule.update(weights, torch.full((1,), -rate * 7.0), state, replace(push(BATCH // 4), rate=rate))
     rule.close(weights, state)
     assert weights.item() == pytest.approx(-rate * (quarters / 4) ** 0.5, rel=1e-4)
+
+
+def test_every_rule_and_option_is_documented():
+    page = (Path(__file__).parents[3] / "docs" / "server.md").read_text()
+    options = {field.name for name in rules.TABLE for field in fields(rules.load(name))}
+    assert [name for name in {*rules.TABLE, *options} if f"`{name}`" not in page] == []
