@@ -55,7 +55,7 @@ class ParameterServer:
     ) -> None:
         self._changed = threading.Condition()
         self._store = Store(rule, global_batch)
-        self._ledger = Ledger()
+        self._ledger, self._sums = Ledger(), Sums()
         self._awaited = groups
         self._hello: Hello | None = None  # of the first group
         self._alive: dict[str, int] = {}  # group -> its place among the groups
@@ -63,7 +63,6 @@ class ParameterServer:
         self._window, self._paces = Window(grace), paces or Paces()
         self._pushed: dict[str, tuple[int, int]] = {}  # group -> staleness and pushes found, of its last push
         self._held: dict[str, Tensor] = {}  # group -> what it has pulled, where a pull carries the difference to it
-        self._sums = Sums()
         self._timeout, self._settled = timeout, settled
         self.events: list[dict[str, Any]] = []
 
