@@ -149,6 +149,27 @@ def test_pushes_within_the_grace_are_one_version(patient: Hall) -> None:
     assert patient.server.status()["version"] == 3
 
 
+def test_c047_after_each_of_300_rounds_both_hold_the_same_bits_however_late_one_is(patient: Hall) -> None:
+    """What is pushed are whole numbers, so the order of sums does not count."""
+    a, b = patient.join("a"), patient.join("b")
+    outs, drawn, expected = (torch.empty(SIZE), torch.empty(SIZE)), torch.Generator().manual_seed(0), torch.zeros(SIZE)
+
+    def round_of(client: Client, delta: Tensor, out: Tensor, round: int) -> None:
+        for _ in range(int(torch.randint(0, 2000, (), generator=drawn))):
+            pass  # late
+        client.lease(0, 8 * 300, 4, 4)
+        client.push(delta, samples=4, steps=1, basis=round)
+        pulled(client, out)
+
+    for round in range(300):
+        deltas = [2.0 * torch.randint(-9, 9, (SIZE,), generator=drawn) for _ in range(2)]
+        expected += (deltas[0] + deltas[1]) / 2
+        first, second = partial(round_of, a, deltas[0], outs[0], round), partial(round_of, b, deltas[1], outs[1], round)
+        both(first, second)
+        assert torch.equal(*outs)
+        assert torch.equal(outs[0], expected)
+
+
 @pytest.mark.parametrize("ends", ["leaves", "dies"])
 def test_a_group_that_is_gone_is_not_awaited(patient: Hall, ends: str) -> None:
     a, b = patient.join("a"), patient.join("b")

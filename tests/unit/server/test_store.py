@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from paceline.errors import ConfigError
 from paceline.server.rules.delayed_nesterov import DelayedNesterov
 from paceline.server.rules.merge import Merge
-from paceline.server.rules.sgd import Momentum
+from paceline.server.rules.sgd import Momentum, Sgd
 from paceline.server.store import Store
 
 BATCH = 8
@@ -89,3 +89,24 @@ def test_weights_that_are_being_read_do_not_change():
         store.give_back(lent)
     store.push(torch.ones(1), 0, samples=8, steps=1, staleness=0)
     assert second.item() == 2.0  # nobody reads: in place
+
+
+def delayed(rate: float, updates: int, delay: int = 4) -> float:
+    """Where plain steps on a curvature of 1 come from 1, each from weights that are ``delay`` versions old."""
+    store = Store(Sgd(), global_batch=1)
+    store.initialise(torch.ones(1))
+    old = [torch.ones(1)] * (delay + 1)
+    for update in range(updates):
+        store.push(-rate * old[-1 - delay], update, samples=1, steps=1, staleness=delay)
+        lent = store.lend()
+        old.append(lent.clone())
+        store.give_back(lent)
+    return abs(old[-1].item())
+
+
+def test_c045_a_rate_above_what_the_delay_allows_stops_with_a_sentence_and_one_below_converges():
+    """Of 2 sin(pi / (2 (2 * 4 + 1))) = 0.3473."""
+    assert delayed(0.30, 1000) < 1e-3
+    assert delayed(0.40, 1000) > 1e3
+    with pytest.raises(ConfigError, match=r"4\.0 versions old; there, rates over 0\.17 of those"):
+        delayed(0.40, 10_000)
