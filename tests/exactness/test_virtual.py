@@ -85,9 +85,11 @@ def test_pushes_come_in_the_order_that_was_foreseen_and_as_stale(
     pushed: list[tuple[int, int, int]] = []
     push = Store.push
 
-    def noted(self: Store, delta: Tensor, samples: int, number: int, staleness: int) -> None:
+    def noted(
+        self: Store, delta: Tensor, version: int, samples: int, steps: int, staleness: int, rate: float = 0.0
+    ) -> None:
         pushed.append((self.pushes, samples, staleness))
-        push(self, delta, samples, number, staleness)
+        push(self, delta, version, samples, steps, staleness, rate)
 
     monkeypatch.setattr(Store, "push", noted)
     groups = [[harness.worker(share)] for share in (7, 3, 2)]
